@@ -1,0 +1,159 @@
+"""The flow every request takes through a processor: process, layout, positions, validate, hashes. No I/O here."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from forebay.errors import Rejected
+from forebay.features import Int64Array, Item, Modality, Output, ids_array
+from forebay.layout import expand
+from forebay.media import Media
+from forebay.processor import Capabilities, Processor, Tokenizer, Work
+from forebay.validation import validate
+
+log = logging.getLogger(__name__)
+
+_HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+")
+_LOW_64_BITS = (1 << 64) - 1
+
+
+def drive(
+    processor: Processor,
+    capabilities: Capabilities,
+    work: Work,
+    tokenizer: Tokenizer | None,
+    caller_hashes: Sequence[str] = (),
+) -> Output:
+    """Run one request through a processor and return a result that may be parked.
+
+    Raises:
+        Rejected: the caller's mistake.
+        Failed: the processor's mistake, or no room in the pool.
+    """
+    check_items(capabilities, [media.modality for media in work.media])
+    output = processor.process(work, tokenizer)
+    validate(output, rows_per_token=capabilities.rows_per_token)
+    items = _with_identity(output.items, work.media)
+    return replace(output, items=apply_caller_hashes(items, caller_hashes))
+
+
+def usual_flow(processor: Processor, work: Work, tokenizer: Tokenizer | None) -> Output:
+    """Tokenize, process each item, expand the prompt, compute positions."""
+    capabilities = processor.capabilities()
+    prompt = prompt_ids(work, tokenizer, capabilities.vocabulary)
+    processed = [processor.process_item(media, work) for media in work.media]
+    modalities = [media.modality for media in work.media]
+    layouts = [processor.layout(one, modality) for one, modality in zip(processed, modalities, strict=True)]
+    expansion = expand(prompt, capabilities.placeholders, modalities, layouts)
+    items = tuple(
+        Item(media.modality, one.feature, spans, one.tokens, media.hash, media.digest, one.model_specific)
+        for media, one, spans in zip(work.media, processed, expansion.spans, strict=True)
+    )
+    return Output(expansion.input_ids, items, processor.positions(expansion, processed))
+
+
+def prompt_ids(work: Work, tokenizer: Tokenizer | None, vocabulary: int | None = None) -> Int64Array:
+    """The prompt's token ids before expansion, checked against the vocabulary.
+
+    Raises:
+        Rejected: no tokenizer for a text, an id outside the vocabulary, or no token at all.
+    """
+    if work.prompt.ids is None:
+        return _tokenize(work.prompt.text or "", tokenizer)
+    ids = ids_array(work.prompt.ids)
+    limit = vocabulary or (tokenizer.size if tokenizer else None)
+    wrong = np.flatnonzero((ids < 0) | (ids >= limit)) if limit is not None else np.flatnonzero(ids < 0)
+    if wrong.size:
+        valid = f"[0, {limit})" if limit is not None else "0 and above"
+        raise Rejected(
+            "invalid_token_id",
+            f"input_ids[{wrong[0]}] is {ids[wrong[0]]}; valid ids are {valid}",
+            param=f"input_ids[{wrong[0]}]",
+        )
+    return ids
+
+
+def _tokenize(text: str, tokenizer: Tokenizer | None) -> Int64Array:
+    if tokenizer is None:
+        raise Rejected("no_tokenizer", "this model has no tokenizer; send input_ids", param="text")
+    ids = ids_array(tokenizer.encode(text))
+    if not ids.size:
+        raise Rejected("empty_prompt", "the text has no token", param="text")
+    return ids
+
+
+def check_items(capabilities: Capabilities, modalities: Sequence[Modality]) -> None:
+    """Refuse a modality the processor does not take, or more items than it takes."""
+    for modality, count in Counter(modalities).items():
+        limit = capabilities.modalities.get(modality, 0)
+        if not limit:
+            raise Rejected("unsupported_modality", f"this model takes no {modality}", param=f"{modality}_data")
+        if count > limit:
+            raise Rejected(
+                "too_many_items",
+                f"{count} items of {modality}_data; this model takes at most {limit}",
+                param=f"{modality}_data",
+            )
+
+
+def typed_extensions(capabilities: Capabilities, extensions: Mapping[str, Any]) -> BaseModel | None:
+    """The extension map as the processor's own model sees it.
+
+    Raises:
+        Rejected: the processor declares none, or its model refuses the map; the field path is named.
+    """
+    if capabilities.extensions is None:
+        if extensions:
+            raise Rejected(
+                "unsupported_extensions",
+                f"unsupported generate extensions for this processor: {', '.join(sorted(extensions))}",
+                param=min(extensions),
+            )
+        return None
+    try:
+        return capabilities.extensions.model_validate(dict(extensions))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        path = ".".join(str(part) for part in first["loc"]) or "extensions"
+        raise Rejected(
+            "invalid_extensions", f"invalid processor extensions: {path}: {first['msg']}", param=path
+        ) from error
+
+
+def _with_identity(items: tuple[Item, ...], media: tuple[Media, ...]) -> tuple[Item, ...]:
+    """Give an item that names no hash the identity of its media, where items and media correspond."""
+    if len(items) != len(media):
+        return tuple(replace(item, hash=item.hash or 0) for item in items)
+    return tuple(
+        replace(item, hash=one.hash if item.hash is None else item.hash, digest=item.digest or one.digest)
+        for item, one in zip(items, media, strict=True)
+    )
+
+
+def apply_caller_hashes(items: tuple[Item, ...], hashes: Sequence[str]) -> tuple[Item, ...]:
+    """Let the caller name the items' identities.
+
+    A list of another length is ignored as a whole, a malformed entry by itself; both are logged.
+    Only the low 64 bits of an entry are kept.
+    """
+    if not hashes:
+        return items
+    if len(hashes) != len(items):
+        log.warning("caller hashes ignored", extra={"hashes": len(hashes), "items": len(items)})
+        return items
+    return tuple(_with_caller_hash(item, text) for item, text in zip(items, hashes, strict=True))
+
+
+def _with_caller_hash(item: Item, text: str) -> Item:
+    if not _HEX.fullmatch(text):
+        log.warning("malformed caller hash ignored", extra={"length": len(text)})
+        return item
+    return replace(item, hash=int(text, 16) & _LOW_64_BITS)

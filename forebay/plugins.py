@@ -1,0 +1,89 @@
+"""Finding model packages: processors and engines are entry points, looked up by the model's name.
+
+``forebay.processors`` names ``Processor`` classes, ``forebay.engines`` names ``Engine`` classes. Nothing is imported
+until a model is asked for, so a broken package harms only its own model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from forebay.engine import Engine
+from forebay.errors import ConfigurationError
+from forebay.model import ModelSource
+from forebay.processor import Capabilities, Fingerprint, Processor, Tokenizer
+
+PROCESSORS = "forebay.processors"
+ENGINES = "forebay.engines"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProcessor:
+    """A processor ready to work, with what is asked of it for every request."""
+
+    name: str
+    processor: Processor
+    capabilities: Capabilities
+    fingerprint: str
+    tokenizer: Tokenizer | None
+
+
+def names(group: str) -> list[str]:
+    """The models that installed packages offer in ``group``."""
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def load_processor(model: ModelSource, fallback_tokenizer: Any = None) -> LoadedProcessor:
+    """Import, build and describe the processor of a model.
+
+    Args:
+        model: the model as the operator named it.
+        fallback_tokenizer: ``callable(ModelSource) -> Tokenizer | None`` for processors without one of their own.
+
+    Raises:
+        ConfigurationError: no such processor, or it cannot be built.
+    """
+    point = _find(PROCESSORS, model.name)
+    processor = _load(point, Processor)(model)
+    capabilities = processor.capabilities()
+    package, version = _distribution(point)
+    fingerprint = Fingerprint.of(model.name, package, version, processor.config()).text
+    tokenizer = processor.tokenizer()
+    if tokenizer is None and fallback_tokenizer is not None:
+        tokenizer = fallback_tokenizer(model)
+    return LoadedProcessor(model.name, processor, capabilities, fingerprint, tokenizer)
+
+
+def engine_class(model: ModelSource) -> type[Engine] | None:
+    """The engine that runs a model; ``None`` when no package brings one or it needs a folder that was not given."""
+    if model.name not in names(ENGINES):
+        return None
+    cls: type[Engine] = _load(_find(ENGINES, model.name), Engine)
+    return None if cls.needs_folder and model.folder is None else cls
+
+
+def _find(group: str, name: str) -> EntryPoint:
+    found = [point for point in entry_points(group=group) if point.name == name]
+    if not found:
+        known = ", ".join(names(group)) or "none"
+        raise ConfigurationError(f"no package offers {name!r} in {group}; installed: {known}")
+    if len({point.value for point in found}) > 1:
+        packages = ", ".join(sorted(_distribution(point)[0] for point in found))
+        raise ConfigurationError(f"several packages offer {name!r} in {group}: {packages}")
+    return found[0]
+
+
+def _load(point: EntryPoint, base: type) -> Any:
+    try:
+        loaded = point.load()
+    except Exception as error:  # a guest's import may raise anything; the operator needs its name
+        raise ConfigurationError(f"{point.group}: {point.name} ({point.value}) cannot be imported: {error}") from error
+    if not (isinstance(loaded, type) and issubclass(loaded, base)):
+        raise ConfigurationError(f"{point.group}: {point.name} ({point.value}) is not a {base.__name__} class")
+    return loaded
+
+
+def _distribution(point: EntryPoint) -> tuple[str, str]:
+    return (point.dist.name, point.dist.version) if point.dist else (point.value, "0")

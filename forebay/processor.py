@@ -1,0 +1,157 @@
+"""The processor contract: what a model package brings so that Forebay can prepare its inputs.
+
+A family describes data; ``forebay.drive`` owns the flow. The usual family implements ``process_item``, ``layout``
+and, where the model has them, ``positions``. A package that needs the whole flow overrides ``process``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel
+
+from forebay.dtypes import DType
+from forebay.errors import Rejected
+from forebay.features import Modality, Output, Positions, Processed
+from forebay.layout import Expansion, Layout
+from forebay.media import Media
+from forebay.model import ModelSource
+
+Allocate = Callable[[tuple[int, ...], DType], npt.NDArray[Any]]
+
+
+class Tokenizer(Protocol):
+    """What the flow needs of a tokenizer. One instance serves one process."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of ``text``; special tokens spelled out in it are recognised, none is added."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ``ids``, special tokens left out."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Number of ids, so that a valid id is in ``[0, size)``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a processor takes, declared once when it is loaded.
+
+    Attributes:
+        modalities: the most items of each modality that one request may carry; absent means unsupported.
+        placeholders: the token that stands for one item of a modality in a prompt.
+        extensions: pydantic model of the ``multimodal_*`` map; ``None`` refuses a non-empty map.
+        audio_rate_hz: sample rate at which audio is handed over.
+        rows_per_token: rows of a feature (its first axis) behind one token, where that is fixed.
+        vocabulary: number of valid token ids, where the processor knows it better than the tokenizer.
+        needs_prompt_tokens: whether the flow must tokenize the prompt; off for models that read no text.
+    """
+
+    modalities: Mapping[Modality, int]
+    placeholders: Mapping[Modality, int] = field(default_factory=dict)
+    extensions: type[BaseModel] | None = None
+    audio_rate_hz: int = 16_000
+    rows_per_token: int | None = None
+    vocabulary: int | None = None
+    needs_prompt_tokens: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The prompt as the caller gave it: text or token ids, never both."""
+
+    text: str | None = None
+    ids: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """One request, as a processor sees it. Nothing of it may be kept after ``process`` returns.
+
+    Attributes:
+        rid: the request id, for messages only.
+        prompt: text or ids, before tokenization.
+        media: decoded items, in the caller's order.
+        extensions: the instance of the processor's own extension model, or ``None``.
+        allocate: gives the output arrays; on a worker they lie in the feature pool.
+    """
+
+    rid: str
+    prompt: Prompt
+    media: tuple[Media, ...] = ()
+    extensions: BaseModel | None = None
+    allocate: Allocate | None = None
+
+    def empty(self, shape: Sequence[int], dtype: DType = DType.FLOAT32) -> npt.NDArray[Any]:
+        """An uninitialised C-order array for one feature, 64-byte aligned; written in place, never copied again.
+
+        Raises:
+            Failed: ``pool_full`` or ``feature_too_large``, when the pool has no room for it.
+        """
+        if self.allocate is None:
+            return np.empty(tuple(shape), dtype.carrier)
+        return self.allocate(tuple(shape), dtype)
+
+
+class Processor(ABC):
+    """A model family's preprocessing. One instance lives in each worker process and serves one request at a time."""
+
+    def __init__(self, model: ModelSource) -> None:
+        self.model = model
+
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this processor takes. Called once."""
+
+    def config(self) -> Mapping[str, Any]:
+        """Every setting that changes the features; part of the fingerprint. JSON values only."""
+        return {}
+
+    def tokenizer(self) -> Tokenizer | None:
+        """A tokenizer of the processor's own; ``None`` takes ``tokenizer.json`` of the model folder, if any."""
+        return None
+
+    def feature_bytes(self, media: Media) -> int:
+        """Bytes that ``process_item`` will ask for, so that one block is reserved for the request; 0 if unknown."""
+        return 0
+
+    def process_item(self, media: Media, work: Work) -> Processed:
+        """Turn one decoded item into its feature, written into an array from ``work.empty``."""
+        raise Rejected("unsupported_modality", f"this processor takes no {media.modality}")
+
+    def layout(self, processed: Processed, modality: Modality) -> Layout:
+        """The tokens that replace the item's placeholder."""
+        raise Rejected("unsupported_modality", f"this processor takes no {modality}")
+
+    def positions(self, expansion: Expansion, items: Sequence[Processed]) -> Positions | None:
+        """M-RoPE positions of the expanded prompt; ``None`` for models with ordinary positions."""
+        return None
+
+    def process(self, work: Work, tokenizer: Tokenizer | None) -> Output:
+        """The whole flow. Override it only to take over; the result is validated all the same."""
+        from forebay.drive import usual_flow  # the flow knows processors; a processor need not know the flow
+
+        return usual_flow(self, work, tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Identity of a processor's output: package, version, settings. Two with the same one compute the same."""
+
+    text: str
+
+    @classmethod
+    def of(cls, name: str, package: str, version: str, config: Mapping[str, Any]) -> Fingerprint:
+        canonical = json.dumps([name, package, version, config], sort_keys=True, separators=(",", ":"))
+        return cls(hashlib.sha256(canonical.encode()).hexdigest()[:16])

@@ -1,0 +1,73 @@
+"""Help for authors: run a processor as a worker would, in one process, and hold its result to the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from forebay.drive import drive, typed_extensions
+from forebay.features import Output
+from forebay.media import Audio, Image, Media, digest_of
+from forebay.processor import Processor, Prompt, Tokenizer, Work
+
+
+def image(pixels: Any) -> Image:
+    """An image item from anything that NumPy turns into ``uint8 [h, w, 3]``."""
+    array = np.ascontiguousarray(pixels, dtype=np.uint8)
+    if array.ndim != 3 or array.shape[2] != 3:
+        raise ValueError(f"pixels must be [height, width, 3], got {list(array.shape)}")
+    return Image(array, digest_of(array.tobytes()), _short_hash(array))
+
+
+def audio(samples: Any, rate_hz: int = 16_000) -> Audio:
+    """An audio item from mono samples."""
+    array = np.ascontiguousarray(samples, dtype=np.float32)
+    return Audio(array, rate_hz, digest_of(array.tobytes()), _short_hash(array))
+
+
+def run_processor(
+    processor: Processor,
+    media: Sequence[Media],
+    *,
+    text: str | None = None,
+    input_ids: Sequence[int] | None = None,
+    extensions: dict[str, Any] | None = None,
+    tokenizer: Tokenizer | None = None,
+    caller_hashes: Sequence[str] = (),
+) -> Output:
+    """Drive one request through ``processor`` and return the validated output.
+
+    Raises:
+        Rejected, Failed: exactly as on a worker.
+    """
+    capabilities = processor.capabilities()
+    work = Work(
+        rid="test",
+        prompt=Prompt(text, None if input_ids is None else tuple(input_ids)),
+        media=tuple(media),
+        extensions=typed_extensions(capabilities, extensions or {}),
+    )
+    return drive(processor, capabilities, work, tokenizer or processor.tokenizer(), caller_hashes)
+
+
+def check_processor(processor: Processor, media: Sequence[Media], **prompt: Any) -> Output:
+    """Hold a processor to the contract: a valid result, the same one twice, independent of what ran between.
+
+    Raises:
+        AssertionError: naming the rule that was broken.
+    """
+    first = run_processor(processor, media, **prompt)
+    kept = [item.feature.array.copy() for item in first.items]
+    second = run_processor(processor, media, **prompt)
+    assert np.array_equal(first.input_ids, second.input_ids), "input_ids differ between two equal requests"
+    for number, (before, item, again) in enumerate(zip(kept, first.items, second.items, strict=True)):
+        assert np.array_equal(before, again.feature.array), f"item {number} differs between two equal requests"
+        assert np.array_equal(before, item.feature.array), f"item {number} was overwritten by a later request"
+        assert item.spans == again.spans, f"item {number} has other spans the second time"
+    return first
+
+
+def _short_hash(array: np.ndarray) -> int:
+    return int(digest_of(array.tobytes())[7:23], 16)

@@ -1,0 +1,142 @@
+"""The checks that stand between a processor and the pool. A result that fails one is never parked.
+
+A failure here is the processor's fault, not the caller's: it becomes a 500 that names the item and the two
+numbers that disagree.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from forebay.dtypes import DType
+from forebay.errors import Failed
+from forebay.features import Attribute, Feature, Item, Output
+
+_INT64_MAX = 2**63 - 1
+_BF16_EXPONENT = np.uint16(0x7F80)
+_CHUNK = 1 << 20
+
+
+def validate(output: Output, *, rows_per_token: int | None = None) -> None:
+    """Refuse an output that a scheduler could not trust.
+
+    Args:
+        output: what the processor returned.
+        rows_per_token: feature rows behind one token, where the family declares it.
+
+    Raises:
+        Failed: with code ``invalid_result``.
+    """
+    length = _check_ids(output)
+    for number, item in enumerate(output.items):
+        _check_feature(item.feature, f"multimodal item {number}")
+        _check_spans(item, f"multimodal item {number}", length)
+        _check_rows(item, f"multimodal item {number}", rows_per_token)
+        _check_attributes(item, f"multimodal item {number}")
+    _check_disjoint(output)
+    _check_positions(output, length)
+
+
+def _fail(message: str) -> Failed:
+    return Failed("invalid_result", f"the processor returned an invalid result: {message}")
+
+
+def _check_ids(output: Output) -> int:
+    ids = output.input_ids
+    if ids.ndim != 1 or ids.dtype != np.int64:
+        raise _fail(f"input_ids must be int64 [n], got {ids.dtype} {list(ids.shape)}")
+    if ids.size == 0:
+        raise _fail("input_ids is empty")
+    return int(ids.size)
+
+
+def _check_feature(feature: Feature, name: str) -> None:
+    if not isinstance(feature.dtype, DType):
+        raise _fail(f"{name}: unknown dtype {feature.dtype!r}")
+    if feature.array.dtype != feature.dtype.carrier:
+        raise _fail(f"{name}: dtype {feature.dtype} is carried as {feature.dtype.carrier}, got {feature.array.dtype}")
+    if any(side < 0 for side in feature.shape):
+        raise _fail(f"{name}: shape {list(feature.shape)} has a negative side")
+    expected = math.prod(feature.shape)  # Python integers do not overflow
+    if expected > _INT64_MAX or expected != feature.array.size:
+        raise _fail(f"{name}: feature shape does not match its data: {expected} elements, {feature.array.size} given")
+    if expected == 0:
+        raise _fail(f"{name}: the feature is empty")
+    if not feature.array.flags.c_contiguous:
+        raise _fail(f"{name}: the feature is not contiguous")
+    if feature.dtype.is_float and not _is_finite(feature):
+        raise _fail(f"{name}: the feature holds NaN or infinity")
+
+
+def _is_finite(feature: Feature) -> bool:
+    """Look at every element, a cache-sized chunk at a time, without a temporary of the feature's size."""
+    flat = feature.array.reshape(-1)
+    return all(_chunk_is_finite(flat[start : start + _CHUNK], feature.dtype) for start in range(0, flat.size, _CHUNK))
+
+
+def _chunk_is_finite(chunk: np.ndarray, dtype: DType) -> bool:
+    if dtype is DType.BFLOAT16:
+        return not bool(((chunk & _BF16_EXPONENT) == _BF16_EXPONENT).any())
+    # min and max are NaN when any element is; together they are the cheapest exact test NumPy has.
+    return math.isfinite(chunk.min()) and math.isfinite(chunk.max())
+
+
+def _check_spans(item: Item, name: str, length: int) -> None:
+    if not item.spans:
+        raise _fail(f"{name}: no token span")
+    for span in item.spans:
+        if not 0 <= span.first <= span.last < length:
+            raise _fail(
+                f"{name}: token offsets are outside the expanded prompt: [{span.first}, {span.last}] of {length} tokens"
+            )
+    covered = sum(span.length for span in item.spans)
+    if covered != item.tokens:
+        raise _fail(f"{name}: spans cover {covered} tokens, the item has {item.tokens}")
+
+
+def _check_rows(item: Item, name: str, rows_per_token: int | None) -> None:
+    if rows_per_token is None:
+        return
+    rows = item.feature.shape[0] if item.feature.shape else 0
+    if rows != item.tokens * rows_per_token:
+        raise _fail(f"{name}: {rows} feature rows for {item.tokens} tokens, {item.tokens * rows_per_token} expected")
+
+
+def _check_attributes(item: Item, name: str) -> None:
+    for key, value in item.model_specific.items():
+        if not _is_attribute(value):
+            raise _fail(f"{name}: model-specific {key!r} must be a 64-bit integer or a list of them")
+
+
+def _is_attribute(value: Attribute) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return all(
+        isinstance(number, int) and not isinstance(number, bool) and -(2**63) <= number <= _INT64_MAX
+        for number in values
+    )
+
+
+def _check_disjoint(output: Output) -> None:
+    """Spans ascend within an item, and no token belongs to two items."""
+    for number, item in enumerate(output.items):
+        for before, after in pairwise(item.spans):
+            if after.first <= before.last:
+                raise _fail(f"multimodal item {number}: token spans are not sorted and disjoint")
+    ordered = sorted((span.first, span.last) for item in output.items for span in item.spans)
+    for (_, last), (first, _) in pairwise(ordered):
+        if first <= last:
+            raise _fail(f"two multimodal items share token {first}")
+
+
+def _check_positions(output: Output, length: int) -> None:
+    if output.positions is None:
+        return
+    mrope = output.positions.mrope
+    if mrope.dtype != np.int64 or mrope.shape != (3, length):
+        raise _fail(
+            "multimodal M-RoPE positions do not match the expanded prompt: "
+            f"{mrope.dtype} {list(mrope.shape)}, int64 [3, {length}] expected"
+        )
