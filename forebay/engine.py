@@ -110,4 +110,5 @@ class Engine(ABC):
         """Forget a request; an unknown one is no error."""
 
     def close(self) -> None:
-        """Give back what ``create`` took."""
+        """Give back what ``create`` took; the usual engine has nothing to give back."""
+        return

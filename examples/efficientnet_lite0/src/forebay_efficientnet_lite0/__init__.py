@@ -1,0 +1,1 @@
+"""EfficientNet-Lite0 as a guest of Forebay: a processor and an engine, found by their entry points."""

@@ -1,0 +1,67 @@
+"""The extension map: the ``multimodal_*`` fields of a request, carried untouched to the processor that owns them.
+
+The host never interprets a value. It only refuses what could not travel exactly or would not fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+
+from forebay.errors import Rejected
+
+PREFIX = "multimodal_"
+MAX_BYTES = 1 << 20  # packed; far above any option map, far below what would hurt Redis
+MAX_DEPTH = 32
+_INT64_MIN = -(2**63)
+_UINT64_MAX = 2**64 - 1
+
+
+def extract(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The extension map of a request body: fields named ``multimodal_…`` that are not null.
+
+    Raises:
+        Rejected: a value that MessagePack cannot carry exactly, or a map too deep or too large; the path is named.
+    """
+    extensions = {name: value for name, value in body.items() if name.startswith(PREFIX) and value is not None}
+    for name, value in extensions.items():
+        _check(value, name, 1)
+    packed = len(msgpack.packb(extensions)) if extensions else 0
+    if packed > MAX_BYTES:
+        raise Rejected("extensions_too_large", f"the extension map takes {packed} bytes; the limit is {MAX_BYTES}")
+    return extensions
+
+
+def _check(value: Any, path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise Rejected("extension_too_deep", f"{path} is nested deeper than {MAX_DEPTH} levels", param=path)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_text(key, path)
+            _check(inner, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check(inner, f"{path}[{index}]", depth + 1)
+    else:
+        _check_scalar(value, path)
+
+
+def _check_scalar(value: Any, path: str) -> None:
+    if isinstance(value, str):
+        _check_text(value, path)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise Rejected("invalid_number", f"{path} is {value}; numbers must be finite", param=path)
+    elif isinstance(value, int) and not _INT64_MIN <= value <= _UINT64_MAX:
+        raise Rejected("invalid_number", f"{path} is an integer beyond 64 bits", param=path)
+
+
+def _check_text(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Rejected(
+            "invalid_text", f"{path} holds a lone surrogate, which is no Unicode text", param=path
+        ) from error

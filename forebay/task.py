@@ -1,0 +1,137 @@
+"""The task message: what the API asks a worker to do. MessagePack, authenticated, references instead of bytes.
+
+Wire form: 32 bytes HMAC-SHA256 over the rest, then a MessagePack array ``[version, head, body]``. The body is
+packed by itself and stays in the record, so that a replay signs a new head over the same body. A body too large
+for a message stays in the record alone and is fetched with the claim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import msgpack
+
+from forebay.errors import ForebayError
+from forebay.features import Modality
+from forebay.processor import Prompt
+
+VERSION = 1
+MAX_MESSAGE_BYTES = 16 * 1024
+_MAC_BYTES = 32
+
+
+class BadTaskError(ForebayError):
+    """A message that is not an intact task of ours; it goes nowhere but the log."""
+
+
+class Kind(StrEnum):
+    """What the caller wants of the tier."""
+
+    GENERATE = "generate"
+    PREPROCESS = "preprocess"
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRef:
+    """One media item by reference: its digest finds the bytes in the media store."""
+
+    modality: Modality
+    digest: str
+    size_bytes: int
+    param: str
+    """Where the caller put it, for error messages: ``image_data[1]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBody:
+    """What is to be done, the same for every attempt."""
+
+    kind: Kind
+    prompt: Prompt
+    media: tuple[MediaRef, ...] = ()
+    caller_hashes: tuple[str, ...] = ()
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    features: str = "sha256"
+
+    def pack(self) -> bytes:
+        prompt = [self.prompt.text, None if self.prompt.ids is None else list(self.prompt.ids)]
+        media = [[ref.modality, ref.digest, ref.size_bytes, ref.param] for ref in self.media]
+        fields: list[Any] = [self.kind, prompt, media, list(self.caller_hashes)]
+        fields += [dict(self.extensions), dict(self.sampling), self.features]
+        return bytes(msgpack.packb(fields))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> TaskBody:
+        """Read what ``pack`` wrote.
+
+        Raises:
+            BadTaskError: anything else.
+        """
+        try:
+            kind, (text, ids), media, hashes, extensions, sampling, features = msgpack.unpackb(data)
+            return cls(
+                kind=Kind(kind),
+                prompt=Prompt(text, None if ids is None else tuple(ids)),
+                media=tuple(MediaRef(Modality(m), digest, size, param) for m, digest, size, param in media),
+                caller_hashes=tuple(hashes),
+                extensions=extensions,
+                sampling=sampling,
+                features=features,
+            )
+        except (ValueError, TypeError) as error:
+            raise BadTaskError(f"unreadable task body: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One attempt at one request.
+
+    Attributes:
+        attempt: the fencing token; only the record's current attempt may move it.
+        deadline_ms: Redis time, in milliseconds, after which nobody wants the answer.
+        body: the packed ``TaskBody``, or ``None`` when it must be read from the record.
+    """
+
+    rid: str
+    attempt: int
+    model: str
+    deadline_ms: int
+    priority: int
+    body: bytes | None
+
+    def pack(self, secret: bytes) -> bytes:
+        """The signed message; a body that does not fit is left out."""
+        packed = self._payload(self.body)
+        if len(packed) + _MAC_BYTES > MAX_MESSAGE_BYTES:
+            packed = self._payload(None)
+        return hmac.digest(secret, packed, hashlib.sha256) + packed
+
+    def _payload(self, body: bytes | None) -> bytes:
+        head = [self.rid, self.attempt, self.model, self.deadline_ms, self.priority]
+        return bytes(msgpack.packb([VERSION, head, body]))
+
+    @classmethod
+    def unpack(cls, message: bytes, secret: bytes) -> Task:
+        """Authenticate and read a message.
+
+        Raises:
+            BadTaskError: too large, not signed with our secret, or not a task of this version.
+        """
+        if len(message) > MAX_MESSAGE_BYTES:
+            raise BadTaskError(f"a task message of {len(message)} bytes; the limit is {MAX_MESSAGE_BYTES}")
+        mac, packed = message[:_MAC_BYTES], message[_MAC_BYTES:]
+        if not hmac.compare_digest(mac, hmac.digest(secret, packed, hashlib.sha256)):
+            raise BadTaskError("a task message whose signature is not ours")
+        try:
+            version, (rid, attempt, model, deadline_ms, priority), body = msgpack.unpackb(packed)
+        except (ValueError, TypeError) as error:
+            raise BadTaskError(f"unreadable task message: {error}") from error
+        if version != VERSION:
+            raise BadTaskError(f"task message version {version}; this release reads {VERSION}")
+        return cls(rid, attempt, model, deadline_ms, priority, body)

@@ -1,0 +1,63 @@
+"""Redis connections with the limits that Forebay needs, and the translation of their failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from forebay.errors import Failed
+
+SOCKET_TIMEOUT_S = 5.0  # above the longest blocking read, which is 2 s
+CONNECT_TIMEOUT_S = 3.0
+RETRIES = 2  # redis-py replays writes, so every move of ours is idempotent; more would only outlive the caller
+MAX_BLOCK_MS = 1000  # redis-py breaks blocking reads that come near the socket timeout
+
+BrokenConnection = (redis.ConnectionError, redis.TimeoutError, OSError)
+
+Client = redis.Redis
+AsyncClient = redis.asyncio.Redis
+
+
+def _options(role: str) -> dict[str, Any]:
+    return {
+        "socket_timeout": SOCKET_TIMEOUT_S,
+        "socket_connect_timeout": CONNECT_TIMEOUT_S,
+        "socket_keepalive": True,
+        "health_check_interval": 15,
+        "client_name": f"forebay-{role}",
+    }
+
+
+def connect(url: str, role: str) -> Client:
+    """A blocking client. Make it after a fork: a connection belongs to one process."""
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
+    return redis.Redis.from_url(url, retry=retry, **_options(role))
+
+
+def connect_async(url: str, role: str) -> AsyncClient:
+    """An asyncio client."""
+    retry = redis.asyncio.retry.Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
+    return redis.asyncio.Redis.from_url(url, retry=retry, **_options(role))
+
+
+@contextmanager
+def redis_failures() -> Iterator[None]:
+    """Turn what redis-py raises into a failure that a caller understands.
+
+    Raises:
+        Failed: ``redis_unavailable``, 503.
+    """
+    try:
+        yield
+    except BrokenConnection as error:
+        raise Failed("redis_unavailable", "the request store cannot be reached", status=503, retry_after_s=2) from error
+    except redis.ResponseError as error:
+        raise Failed(
+            "redis_refused", f"the request store refused a step: {error}", status=503, retry_after_s=2
+        ) from error

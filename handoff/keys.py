@@ -1,0 +1,83 @@
+"""The key table: every name that Forebay uses in Redis, in one place.
+
+| key | type | holds |
+|---|---|---|
+| ``{p}r:<rid>`` | hash | the record of a request; expires some time after its end |
+| ``{p}due`` | zset | live request ids by the time, in ms, when the reconciler should look at them |
+| ``{p}parked:<node>:<model>`` | zset | parked request ids by (priority, deadline) |
+| ``{p}leases:<node>:<model>`` | zset | admitted request ids by the end, in ms, of the scheduler's lease |
+| ``{p}wake:<node>:<model>`` | list | at most one token that ends an idle scheduler's wait |
+| ``{p}claimed:<scheduler>`` | hash | nonce and result of a scheduler's last claim, against replays |
+| ``{p}purge:<node>`` | list | tickets whose blocks nobody holds any more; the node's janitor frees them |
+| ``{p}out:<api>`` | stream | events for the callers that wait at one API process |
+| ``{p}nodes`` | zset | node names by the time, in ms, of their last sign of life |
+| ``{p}node:<node>`` | hash | what a node offers: processors, engines, pool |
+| ``{p}m:<digest>`` / ``{p}m:<digest>:<n>`` | string | media bytes, where the store is Redis: size, then chunks |
+| ``{p}janitor:<node>`` | string | who sweeps a node now |
+| ``mm.<node>.<lane>`` (with ``{p}`` before it) | list | the Celery queue of a node |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LANES = ("text", "interactive", "bulk")
+
+
+def queue_name(node: str, lane: str) -> str:
+    """The Celery queue of a node and a lane."""
+    return f"mm.{node}.{lane}"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Key names of one deployment. Two deployments on one Redis never see each other's."""
+
+    prefix: str
+
+    @property
+    def due(self) -> str:
+        return f"{self.prefix}due"
+
+    @property
+    def nodes(self) -> str:
+        return f"{self.prefix}nodes"
+
+    @property
+    def records(self) -> str:
+        """What precedes a request id in the key of its record."""
+        return f"{self.prefix}r:"
+
+    def record(self, rid: str) -> str:
+        return f"{self.records}{rid}"
+
+    def parked(self, node: str, model: str) -> str:
+        return f"{self.prefix}parked:{node}:{model}"
+
+    def leases(self, node: str, model: str) -> str:
+        return f"{self.prefix}leases:{node}:{model}"
+
+    def wake(self, node: str, model: str) -> str:
+        return f"{self.prefix}wake:{node}:{model}"
+
+    def claimed(self, scheduler: str) -> str:
+        return f"{self.prefix}claimed:{scheduler}"
+
+    def purge(self, node: str) -> str:
+        return f"{self.prefix}purge:{node}"
+
+    def out(self, api: str) -> str:
+        return f"{self.prefix}out:{api}"
+
+    def node(self, node: str) -> str:
+        return f"{self.prefix}node:{node}"
+
+    def janitor(self, node: str) -> str:
+        return f"{self.prefix}janitor:{node}"
+
+    def media(self, digest: str) -> str:
+        return f"{self.prefix}m:{digest}"
+
+    def queue(self, node: str, lane: str) -> str:
+        """The Redis list behind a Celery queue."""
+        return f"{self.prefix}{queue_name(node, lane)}"

@@ -1,0 +1,44 @@
+-- A scheduler takes the tickets that fit the room it states, in order, under a lease. It stops at the first that
+-- does not fit, so that a large request is not overtaken for ever.
+-- KEYS[1]: parked set. ARGV: prefix, scheduler, nonce of this call, node, model, most tickets, token room, lease ms.
+-- Returns a flat list: rid, ticket, rid, ticket, …
+local mine = prefix .. 'claimed:' .. ARGV[2]
+local leases = lane_key('leases', ARGV[4], ARGV[5])
+local reply = {}
+
+local function give(rid)
+  reply[#reply + 1] = rid
+  reply[#reply + 1] = redis.call('HGET', prefix .. 'r:' .. rid, 'ticket')
+end
+
+if redis.call('HGET', mine, 'nonce') == ARGV[3] then
+  for rid in string.gmatch(redis.call('HGET', mine, 'rids'), '[^\n]+') do
+    if redis.call('HGET', prefix .. 'r:' .. rid, 'claim') == ARGV[3] then
+      give(rid)
+    end
+  end
+  return reply
+end
+
+local now, room, taken = now_ms(), tonumber(ARGV[7]), {}
+for _, rid in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[6]) - 1)) do
+  local record = prefix .. 'r:' .. rid
+  local f = redis.call('HMGET', record, 'state', 'tokens', 'deadline')
+  if f[1] ~= 'parked' then
+    redis.call('ZREM', KEYS[1], rid)
+  elseif now < tonumber(f[3]) then
+    -- One that has passed its deadline stays for the reconciler, which ends it and frees its block.
+    room = room - tonumber(f[2])
+    if room < 0 then
+      break
+    end
+    redis.call('ZREM', KEYS[1], rid)
+    redis.call('ZADD', leases, whole(now + tonumber(ARGV[8])), rid)
+    redis.call('HSET', record, 'state', 'admitted', 'claim', ARGV[3], 'scheduler', ARGV[2], 't_admitted', whole(now))
+    taken[#taken + 1] = rid
+    give(rid)
+  end
+end
+redis.call('HSET', mine, 'nonce', ARGV[3], 'rids', table.concat(taken, '\n'))
+redis.call('PEXPIRE', mine, 60000)
+return reply

@@ -1,0 +1,13 @@
+-- Name the live requests that the reconciler should look at, and set the time of the next look.
+-- KEYS[1]: due set. ARGV: prefix, most requests, recheck ms. Returns {now, rid, rid, …}.
+local now = now_ms()
+local rids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', whole(now), 'LIMIT', 0, ARGV[2])
+for _, rid in ipairs(rids) do
+  if redis.call('EXISTS', prefix .. 'r:' .. rid) == 1 then
+    redis.call('ZADD', KEYS[1], whole(now + tonumber(ARGV[3])), rid)
+  else
+    redis.call('ZREM', KEYS[1], rid)
+  end
+end
+table.insert(rids, 1, whole(now))
+return rids

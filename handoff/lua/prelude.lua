@@ -1,0 +1,48 @@
+-- Shared by every move. KEYS[1] is the record of the request, ARGV[1] the key prefix, ARGV[2] the request id,
+-- unless the file says otherwise. Every move is idempotent: a replayed call finds its own mark and answers the same.
+-- Key names are built here from the prefix, so a deployment lives on one Redis, not on a cluster.
+
+local prefix = ARGV[1]
+local ENDS = {done = true, rejected = true, failed = true, expired = true, cancelled = true}
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function lane_key(kind, node, model)
+  return prefix .. kind .. ':' .. node .. ':' .. model
+end
+
+-- Lower scores go first: higher priority, then the earlier deadline. Both fit a double exactly.
+local function rank(priority, deadline)
+  local bounded = math.max(-100, math.min(100, tonumber(priority)))
+  return whole((100 - bounded) * 1e13 + tonumber(deadline))
+end
+
+-- An event for the caller that waits. The stream is not created here: when its API process is gone, so is the caller.
+local function tell(reply, rid, ...)
+  if reply and reply ~= '' then
+    redis.call('XADD', prefix .. 'out:' .. reply, 'NOMKSTREAM', 'MAXLEN', '~', '100000', '*', 'rid', rid, ...)
+  end
+end
+
+-- Write the one end of a request. Whoever calls has checked that there is none yet and that the fence is current.
+-- A block that was parked and never claimed is handed to the node's janitor.
+local function finish(record, rid, state, retention_ms, problem, result)
+  local f = redis.call('HMGET', record, 'state', 'node', 'model', 'reply', 'ticket', 'token')
+  if f[1] == 'parked' and f[5] then
+    redis.call('LPUSH', prefix .. 'purge:' .. f[2], f[5])
+  end
+  redis.call('ZREM', prefix .. 'due', rid)
+  redis.call('ZREM', lane_key('parked', f[2], f[3]), rid)
+  redis.call('ZREM', lane_key('leases', f[2], f[3]), rid)
+  redis.call('HSET', record, 'state', state, 't_end', whole(now_ms()), 'problem', problem, 'result', result)
+  redis.call('HDEL', record, 'body', 'ticket')
+  redis.call('PEXPIRE', record, retention_ms)
+  tell(f[4], rid, 'event', 'end', 'token', f[6], 'state', state, 'problem', problem, 'result', result)
+end

@@ -1,0 +1,232 @@
+"""The moves of a request through its states, one Lua file each, described for either kind of client.
+
+The record in Redis is the truth about a request. Each move checks the state and the fence (the acceptance token, the
+attempt and owner, or the scheduler's claim) and either happens whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgpack
+
+from forebay.errors import Problem
+from forebay.states import State
+from handoff.keys import Keys
+from handoff.scripts import Argument, Move
+
+RECHECK_MS = 5_000  # how often the reconciler looks at a live request
+RETENTION_MS = 600_000  # how long an ended request can be asked about
+LEASE_MS = 10_000  # a scheduler that is silent this long is taken for dead
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Reply of ``accept``: ``deadline_ms`` on success, else why not."""
+
+    outcome: Literal["ok", "duplicate", "busy"]
+    deadline_ms: int = 0
+    state: str = ""
+    live: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Reply of a fenced move: whether it happened, and otherwise the state that stood against it."""
+
+    ok: bool
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Reply of ``begin``."""
+
+    outcome: Literal["run", "busy", "expired", "refused"]
+    attempt: int = 0
+    body: bytes = b""
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A ticket that a scheduler now holds under ``claim``."""
+
+    rid: str
+    claim: str
+    ticket: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """What the API says of a request when it is accepted."""
+
+    rid: str
+    token: str
+    model: str
+    kind: str
+    priority: int
+    reply_to: str
+    timeout_ms: int
+    max_live: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Every move, for one deployment's keys."""
+
+    keys: Keys
+
+    def _move(self, script: str, rid: str, *args: Argument, read: Any) -> Move[Any]:
+        return Move(script, self.keys.record(rid), (self.keys.prefix, rid, *args), read)
+
+    def accept(self, admit: Admit) -> Move[Accepted]:
+        fields: dict[str, Argument] = {
+            "model": admit.model,
+            "kind": admit.kind,
+            "priority": admit.priority,
+            "reply": admit.reply_to,
+            "node": "",
+            "lane": "",
+            "owner": "",
+        }
+        flat = [part for pair in fields.items() for part in pair]
+        limits = (admit.token, admit.max_live, RECHECK_MS, admit.timeout_ms)
+        return self._move("accept", admit.rid, *limits, *flat, read=_read_accepted)
+
+    def enqueue(self, rid: str, token: str, body: bytes, node: str, lane: str, message: bytes) -> Move[Moved]:
+        """Queue the first attempt; ``message`` is the whole Celery envelope."""
+        queue = self.keys.queue(node, lane)
+        return self._move("enqueue", rid, token, 1, body, node, lane, queue, message, read=_read_moved)
+
+    def begin(self, rid: str, attempt: int, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
+        return self._move("begin", rid, attempt, owner, dead, int(want_body), read=_read_begun)
+
+    def park(
+        self, rid: str, attempt: int, owner: str, ticket: bytes, tokens: int, timings: Mapping[str, float]
+    ) -> Move[Moved]:
+        packed = msgpack.packb(dict(timings))
+        return self._move("park", rid, attempt, owner, ticket, tokens, packed, read=_read_moved)
+
+    def claim(
+        self, scheduler: str, nonce: str, node: str, model: str, *, most: int, tokens: int
+    ) -> Move[list[Claimed]]:
+        args = (self.keys.prefix, scheduler, nonce, node, model, most, tokens, LEASE_MS)
+        return Move("claim", self.keys.parked(node, model), args, lambda reply: _read_claimed(reply, nonce))
+
+    def renew(self, scheduler: str, node: str, model: str, held: Mapping[str, str]) -> Move[list[str]]:
+        """Extend the leases of ``held`` (rid to claim); the reply names those that are lost."""
+        flat = [part for pair in held.items() for part in pair]
+        return Move("renew", self.keys.leases(node, model), (self.keys.prefix, scheduler, LEASE_MS, *flat), _read_texts)
+
+    def emit(self, rid: str, claim: str, sequence: int, piece: bytes) -> Move[bool]:
+        return self._move("emit", rid, claim, sequence, piece, read=bool)
+
+    def finish(self, rid: str, fence: Fence, end: End) -> Move[Moved]:
+        problem = b"" if end.problem is None else msgpack.packb(end.problem.as_map())
+        args = (fence.kind, fence.value, end.state, RETENTION_MS, problem, end.result)
+        return self._move("finish", rid, *args, read=_read_moved)
+
+    def cancel(self, rid: str) -> Move[str]:
+        """Cancel; the reply is the state before, empty for an unknown request."""
+        problem = msgpack.packb(Problem("cancelled", "the request was cancelled", 499).as_map())
+        return self._move("cancel", rid, RETENTION_MS, problem, read=_text)
+
+    def replay(self, rid: str, state: str, attempt: int, node: str, lane: str, message: bytes) -> Move[Moved]:
+        queue = self.keys.queue(node, lane)
+        return self._move("replay", rid, state, attempt, node, queue, message, RECHECK_MS, read=_read_moved)
+
+    def lapse(self, node: str, model: str) -> Move[list[str]]:
+        return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), _read_texts)
+
+    def overdue(self) -> Move[tuple[int, list[str]]]:
+        """Redis' time in ms, and the requests to look at."""
+        return Move("overdue", self.keys.due, (self.keys.prefix, 100, RECHECK_MS), _read_overdue)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Who may end a request now; see ``finish.lua``."""
+
+    kind: Literal["token", "owner", "claim", "attempt"]
+    value: str
+
+    @classmethod
+    def token(cls, token: str) -> Fence:
+        return cls("token", token)
+
+    @classmethod
+    def owner(cls, attempt: int, owner: str) -> Fence:
+        return cls("owner", f"{attempt}/{owner}")
+
+    @classmethod
+    def claim(cls, claim: str) -> Fence:
+        return cls("claim", claim)
+
+    @classmethod
+    def attempt(cls, state: str, attempt: int) -> Fence:
+        return cls("attempt", f"{state}/{attempt}")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a request ends: a result, or a problem."""
+
+    state: State
+    problem: Problem | None = None
+    result: bytes = b""
+
+    @classmethod
+    def done(cls, result: Mapping[str, Any]) -> End:
+        return cls(State.DONE, None, msgpack.packb(dict(result)))
+
+    @classmethod
+    def of(cls, problem: Problem) -> End:
+        """``rejected`` when the caller is to blame, ``failed`` when we are."""
+        return cls(State.REJECTED if problem.status < 500 else State.FAILED, problem)
+
+    @classmethod
+    def expired(cls) -> End:
+        return cls(State.EXPIRED, Problem("deadline_exceeded", "the deadline passed before the answer", 504))
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _read_texts(reply: Sequence[bytes]) -> list[str]:
+    return [_text(one) for one in reply]
+
+
+def _read_moved(reply: Sequence[Any]) -> Moved:
+    return Moved(True) if reply[0] == b"ok" else Moved(False, _text(reply[1]))
+
+
+def _read_accepted(reply: Sequence[Any]) -> Accepted:
+    outcome = _text(reply[0])
+    if outcome == "ok":
+        return Accepted("ok", deadline_ms=int(reply[1]))
+    if outcome == "duplicate":
+        return Accepted("duplicate", state=_text(reply[1]))
+    return Accepted("busy", live=int(reply[1]))
+
+
+def _read_begun(reply: Sequence[Any]) -> Begun:
+    outcome = _text(reply[0])
+    if outcome == "run":
+        return Begun("run", attempt=int(reply[1]), body=reply[2])
+    if outcome == "busy":
+        return Begun("busy", owner=_text(reply[1]))
+    return Begun("expired" if outcome == "expired" else "refused")
+
+
+def _read_claimed(reply: Sequence[bytes], nonce: str) -> list[Claimed]:
+    pairs = zip(reply[::2], reply[1::2], strict=True)
+    return [Claimed(_text(rid), nonce, ticket) for rid, ticket in pairs if ticket]
+
+
+def _read_overdue(reply: Sequence[bytes]) -> tuple[int, list[str]]:
+    return int(reply[0]), _read_texts(reply[1:])

@@ -1,0 +1,80 @@
+"""The register of nodes: what each offers now, and when it last gave a sign of life.
+
+Every process of a node announces its part every few seconds; the API chooses among what is announced.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handoff.connection import AsyncClient, Client, redis_failures
+from handoff.keys import Keys
+
+ANNOUNCE_S = 2.0
+SILENT_MS = 15_000  # a part that has not announced itself for this long is taken for gone
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorOffer:
+    """A processor that the workers of a node run."""
+
+    model: str
+    fingerprint: str
+    modalities: Mapping[str, int]
+    extensions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """What a node offers now."""
+
+    name: str
+    processors: Mapping[str, ProcessorOffer] = field(default_factory=dict)
+    engines: tuple[str, ...] = ()
+    pool: Mapping[str, int] = field(default_factory=dict)
+
+
+def announce(client: Client, keys: Keys, node: str, part: str, facts: Mapping[str, Any]) -> None:
+    """Say that a part (``workers``, ``engine:<model>``) of a node lives, and what it offers."""
+    with redis_failures():
+        seconds, micros = client.time()
+        now = seconds * 1000 + micros // 1000
+        pipe = client.pipeline(transaction=False)
+        pipe.hset(keys.node(node), part, json.dumps({"at": now, **facts}))
+        pipe.pexpire(keys.node(node), 10 * SILENT_MS)
+        pipe.zadd(keys.nodes, {node: now})
+        pipe.execute()
+
+
+def withdraw(client: Client, keys: Keys, node: str, part: str) -> None:
+    """Say that a part stops now, so that nobody waits for its silence."""
+    with redis_failures():
+        client.hdel(keys.node(node), part)
+
+
+def read_node(name: str, parts: Mapping[bytes, bytes], now_ms: int) -> NodeView:
+    """What a node's announcements amount to; silent parts count as gone."""
+    live = {part.decode(): json.loads(facts) for part, facts in parts.items()}
+    live = {part: facts for part, facts in live.items() if now_ms - facts["at"] < SILENT_MS}
+    workers = live.get("workers", {})
+    offers = [ProcessorOffer(**offer) for offer in workers.get("processors", [])]
+    engines = tuple(sorted(part.removeprefix("engine:") for part in live if part.startswith("engine:")))
+    return NodeView(name, {offer.model: offer for offer in offers}, engines, workers.get("pool", {}))
+
+
+async def view_nodes(client: AsyncClient, keys: Keys) -> list[NodeView]:
+    """Every node that gave a sign of life lately."""
+    with redis_failures():
+        seconds, micros = await client.time()
+        now = seconds * 1000 + micros // 1000
+        names = await client.zrangebyscore(keys.nodes, now - SILENT_MS, "+inf")
+        return [read_node(name.decode(), await client.hgetall(keys.node(name.decode())), now) for name in names]
+
+
+def live_nodes(client: Client, keys: Keys, now_ms: int) -> set[str]:
+    """Names of the nodes that gave a sign of life lately."""
+    with redis_failures():
+        return {name.decode() for name in client.zrangebyscore(keys.nodes, now_ms - SILENT_MS, "+inf")}

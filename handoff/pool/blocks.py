@@ -1,0 +1,65 @@
+"""A block of the pool as one process holds it, and the arrays laid over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from forebay.dtypes import DType
+from forebay.errors import ForebayError
+from forebay.ticket import ArrayAt, Handle
+from handoff.pool.table import aligned
+
+
+class LiveViewError(ForebayError):
+    """A block cannot be given back while an array over it is alive; somebody kept one."""
+
+
+class Block:
+    """Bytes of the pool, writable for the worker that allocated them and read-only for a scheduler."""
+
+    def __init__(self, handle: Handle, memory: memoryview) -> None:
+        self.handle = handle
+        self._memory: memoryview | None = memory
+        self._taken = 0
+
+    def array(self, at: ArrayAt) -> npt.NDArray[Any]:
+        """The array that a ticket names, without a copy.
+
+        Raises:
+            ValueError: it does not lie within the block.
+        """
+        return self._view(at.start, at.dtype, at.shape)
+
+    def carve(self, shape: Sequence[int], dtype: DType) -> tuple[npt.NDArray[Any], int] | None:
+        """The next 64-byte aligned array of the block and where it starts; ``None`` when it does not fit."""
+        start = self._taken
+        end = start + math.prod(shape) * dtype.itemsize
+        if end > self.handle.length:
+            return None
+        self._taken = aligned(end)
+        return self._view(start, dtype, tuple(shape)), start
+
+    def _view(self, start: int, dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        count = math.prod(shape)
+        if self._memory is None or start < 0 or start + count * dtype.itemsize > self.handle.length:
+            raise ValueError(f"{count} {dtype} at {start} do not lie in a block of {self.handle.length} bytes")
+        return np.frombuffer(self._memory, dtype.carrier, count, start).reshape(shape)
+
+    def release(self) -> None:
+        """Let go of the mapping. Safe to call twice.
+
+        Raises:
+            LiveViewError: an array over the block is still referenced.
+        """
+        if self._memory is None:
+            return
+        try:
+            self._memory.release()
+        except BufferError as error:
+            raise LiveViewError(f"an array over the block of slot {self.handle.slot} is still referenced") from error
+        self._memory = None
