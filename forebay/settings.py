@@ -41,6 +41,7 @@ def read_name(text: str) -> str:
 
 
 def read_flag(text: str) -> bool:
+    """Yes or no, in the usual spellings."""
     if text.lower() in _TRUE + _FALSE:
         return text.lower() in _TRUE
     raise ValueError("1 or 0 was expected")

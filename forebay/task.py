@@ -90,15 +90,17 @@ class TaskBody:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One attempt at one request.
+    """One request to a worker. A worker that gets it twice, or late, finds out from the record.
 
     Attributes:
-        attempt: the fencing token; only the record's current attempt may move it.
+        token: which acceptance of the id it belongs to; an id may be used again after its end.
+        attempt: how many times the request had been queued when this was sent.
         deadline_ms: Redis time, in milliseconds, after which nobody wants the answer.
         body: the packed ``TaskBody``, or ``None`` when it must be read from the record.
     """
 
     rid: str
+    token: str
     attempt: int
     model: str
     deadline_ms: int
@@ -113,7 +115,7 @@ class Task:
         return hmac.digest(secret, packed, hashlib.sha256) + packed
 
     def _payload(self, body: bytes | None) -> bytes:
-        head = [self.rid, self.attempt, self.model, self.deadline_ms, self.priority]
+        head = [self.rid, self.token, self.attempt, self.model, self.deadline_ms, self.priority]
         return bytes(msgpack.packb([VERSION, head, body]))
 
     @classmethod
@@ -129,9 +131,9 @@ class Task:
         if not hmac.compare_digest(mac, hmac.digest(secret, packed, hashlib.sha256)):
             raise BadTaskError("a task message whose signature is not ours")
         try:
-            version, (rid, attempt, model, deadline_ms, priority), body = msgpack.unpackb(packed)
+            version, (rid, token, attempt, model, deadline_ms, priority), body = msgpack.unpackb(packed)
         except (ValueError, TypeError) as error:
             raise BadTaskError(f"unreadable task message: {error}") from error
         if version != VERSION:
             raise BadTaskError(f"task message version {version}; this release reads {VERSION}")
-        return cls(rid, attempt, model, deadline_ms, priority, body)
+        return cls(rid, token, attempt, model, deadline_ms, priority, body)

@@ -61,3 +61,8 @@ def redis_failures() -> Iterator[None]:
         raise Failed(
             "redis_refused", f"the request store refused a step: {error}", status=503, retry_after_s=2
         ) from error
+
+
+def texts(reply: Any) -> list[str]:
+    """A list reply as text."""
+    return [one.decode() if isinstance(one, bytes) else str(one) for one in reply]

@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from forebay.errors import ConfigurationError, Failed
 from forebay.media import digest_of
@@ -118,11 +118,11 @@ class RedisStore:
     def get(self, digest: str) -> bytes:
         name = self._keys.media(check_digest(digest))
         with redis_failures():
-            size = self._client.get(name)
+            size: Any = self._client.get(name)
             if size is None:
                 raise _missing(digest)
             count = -(-int(size) // CHUNK_BYTES)
-            chunks = self._client.mget([f"{name}:{number}" for number in range(count)]) if count else []
+            chunks: Any = self._client.mget([f"{name}:{number}" for number in range(count)]) if count else []
         data = b"".join(chunk or b"" for chunk in chunks)
         if len(data) != int(size) or digest_of(data) != digest:
             raise _missing(digest)

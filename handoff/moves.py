@@ -14,6 +14,7 @@ import msgpack
 
 from forebay.errors import Problem
 from forebay.states import State
+from handoff.connection import texts
 from handoff.keys import Keys
 from handoff.scripts import Argument, Move
 
@@ -45,10 +46,11 @@ class Moved:
 class Begun:
     """Reply of ``begin``."""
 
-    outcome: Literal["run", "busy", "expired", "refused"]
+    outcome: Literal["run", "busy", "expired", "abandoned", "refused"]
     attempt: int = 0
     body: bytes = b""
     owner: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,9 @@ class Moves:
         queue = self.keys.queue(node, lane)
         return self._move("enqueue", rid, token, 1, body, node, lane, queue, message, read=_read_moved)
 
-    def begin(self, rid: str, attempt: int, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
-        return self._move("begin", rid, attempt, owner, dead, int(want_body), read=_read_begun)
+    def begin(self, rid: str, token: str, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
+        """Take a queued request, or one whose owner is known to be ``dead``."""
+        return self._move("begin", rid, token, owner, dead, int(want_body), MAX_ATTEMPTS, read=_read_begun)
 
     def park(
         self, rid: str, attempt: int, owner: str, ticket: bytes, tokens: int, timings: Mapping[str, float]
@@ -120,7 +123,7 @@ class Moves:
     def renew(self, scheduler: str, node: str, model: str, held: Mapping[str, str]) -> Move[list[str]]:
         """Extend the leases of ``held`` (rid to claim); the reply names those that are lost."""
         flat = [part for pair in held.items() for part in pair]
-        return Move("renew", self.keys.leases(node, model), (self.keys.prefix, scheduler, LEASE_MS, *flat), _read_texts)
+        return Move("renew", self.keys.leases(node, model), (self.keys.prefix, scheduler, LEASE_MS, *flat), texts)
 
     def emit(self, rid: str, claim: str, sequence: int, piece: bytes) -> Move[bool]:
         return self._move("emit", rid, claim, sequence, piece, read=bool)
@@ -135,16 +138,27 @@ class Moves:
         problem = msgpack.packb(Problem("cancelled", "the request was cancelled", 499).as_map())
         return self._move("cancel", rid, RETENTION_MS, problem, read=_text)
 
-    def replay(self, rid: str, state: str, attempt: int, node: str, lane: str, message: bytes) -> Move[Moved]:
+    def replay(self, rid: str, seen: Seen, attempt: int, node: str, lane: str, message: bytes) -> Move[Moved]:
+        """Queue the request again as ``attempt``, if it still is as it was ``seen``."""
         queue = self.keys.queue(node, lane)
-        return self._move("replay", rid, state, attempt, node, queue, message, RECHECK_MS, read=_read_moved)
+        return self._move(
+            "replay", rid, seen.state, seen.attempt, attempt, node, queue, message, RECHECK_MS, read=_read_moved
+        )
 
     def lapse(self, node: str, model: str) -> Move[list[str]]:
-        return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), _read_texts)
+        return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), texts)
 
     def overdue(self) -> Move[tuple[int, list[str]]]:
         """Redis' time in ms, and the requests to look at."""
         return Move("overdue", self.keys.due, (self.keys.prefix, 100, RECHECK_MS), _read_overdue)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request's state and attempt as somebody read them; a move on them fails if either has changed."""
+
+    state: str
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +181,8 @@ class Fence:
         return cls("claim", claim)
 
     @classmethod
-    def attempt(cls, state: str, attempt: int) -> Fence:
-        return cls("attempt", f"{state}/{attempt}")
+    def seen(cls, seen: Seen) -> Fence:
+        return cls("attempt", f"{seen.state}/{seen.attempt}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +211,6 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _read_texts(reply: Sequence[bytes]) -> list[str]:
-    return [_text(one) for one in reply]
-
-
 def _read_moved(reply: Sequence[Any]) -> Moved:
     return Moved(True) if reply[0] == b"ok" else Moved(False, _text(reply[1]))
 
@@ -215,12 +225,17 @@ def _read_accepted(reply: Sequence[Any]) -> Accepted:
 
 
 def _read_begun(reply: Sequence[Any]) -> Begun:
-    outcome = _text(reply[0])
-    if outcome == "run":
-        return Begun("run", attempt=int(reply[1]), body=reply[2])
-    if outcome == "busy":
-        return Begun("busy", owner=_text(reply[1]))
-    return Begun("expired" if outcome == "expired" else "refused")
+    match _text(reply[0]):
+        case "run":
+            return Begun("run", attempt=int(reply[1]), body=reply[2])
+        case "busy":
+            return Begun("busy", owner=_text(reply[1]))
+        case "expired":
+            return Begun("expired", attempt=int(reply[2]), state=_text(reply[1]))
+        case "abandoned":
+            return Begun("abandoned", attempt=int(reply[1]), state="processing")
+        case _:
+            return Begun("refused", state=_text(reply[1]))
 
 
 def _read_claimed(reply: Sequence[bytes], nonce: str) -> list[Claimed]:
@@ -229,4 +244,4 @@ def _read_claimed(reply: Sequence[bytes], nonce: str) -> list[Claimed]:
 
 
 def _read_overdue(reply: Sequence[bytes]) -> tuple[int, list[str]]:
-    return int(reply[0]), _read_texts(reply[1:])
+    return int(reply[0]), texts(reply[1:])

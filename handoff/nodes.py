@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoff.connection import AsyncClient, Client, redis_failures
+from handoff.connection import AsyncClient, Client, redis_failures, texts
 from handoff.keys import Keys
 
 ANNOUNCE_S = 2.0
@@ -70,11 +70,12 @@ async def view_nodes(client: AsyncClient, keys: Keys) -> list[NodeView]:
     with redis_failures():
         seconds, micros = await client.time()
         now = seconds * 1000 + micros // 1000
-        names = await client.zrangebyscore(keys.nodes, now - SILENT_MS, "+inf")
-        return [read_node(name.decode(), await client.hgetall(keys.node(name.decode())), now) for name in names]
+        names = texts(await client.zrangebyscore(keys.nodes, now - SILENT_MS, "+inf"))
+        parts: list[Any] = [await client.hgetall(keys.node(name)) for name in names]
+    return [read_node(name, live, now) for name, live in zip(names, parts, strict=True)]
 
 
 def live_nodes(client: Client, keys: Keys, now_ms: int) -> set[str]:
     """Names of the nodes that gave a sign of life lately."""
     with redis_failures():
-        return {name.decode() for name in client.zrangebyscore(keys.nodes, now_ms - SILENT_MS, "+inf")}
+        return set(texts(client.zrangebyscore(keys.nodes, now_ms - SILENT_MS, "+inf")))

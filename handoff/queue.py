@@ -6,7 +6,7 @@ Celery is the dispatcher; the record in Redis is the truth. A task carries one s
 from __future__ import annotations
 
 from celery import Celery
-from kombu import Exchange, Queue
+from kombu.entity import Exchange, Queue
 
 from forebay.settings import SharedSettings
 from handoff.keys import LANES, queue_name

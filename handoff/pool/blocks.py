@@ -27,6 +27,11 @@ class Block:
         self._memory: memoryview | None = memory
         self._taken = 0
 
+    @property
+    def address(self) -> int:
+        """Where the block begins in this process' memory."""
+        return int(self._view(0, DType.UINT8, (1,)).__array_interface__["data"][0])
+
     def array(self, at: ArrayAt) -> npt.NDArray[Any]:
         """The array that a ticket names, without a copy.
 

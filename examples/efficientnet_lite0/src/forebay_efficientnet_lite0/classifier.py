@@ -60,6 +60,6 @@ def _empty_network() -> torch.nn.Module:
     try:
         from efficientnet_lite_pytorch import EfficientNet  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ConfigurationError("EfficientNet-Lite0 needs its network: pip install efficientnet-lite-pytorch") from error
+        raise ConfigurationError("the network is missing: pip install efficientnet-lite-pytorch") from error
     network: torch.nn.Module = EfficientNet.from_name("efficientnet-lite0")
     return network

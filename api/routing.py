@@ -1,0 +1,64 @@
+"""Which node and which lane a request goes to. Pure: the register is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forebay.errors import Failed, Rejected
+from forebay.task import Kind
+from handoff.nodes import NodeView, ProcessorOffer
+
+_INTERACTIVE_BYTES = 4 << 20  # about two seconds of one core
+_INTERACTIVE_ITEMS = 4
+
+
+def served_models(nodes: Sequence[NodeView]) -> dict[str, ProcessorOffer]:
+    """Every model that some node can preprocess for."""
+    return {offer.model: offer for node in nodes for offer in node.processors.values()}
+
+
+def choose_model(wanted: str | None, nodes: Sequence[NodeView]) -> str:
+    """The model of a request that may leave it out when there is one.
+
+    Raises:
+        Failed: no worker is up.
+        Rejected: unknown, or several and none named.
+    """
+    served = sorted(served_models(nodes))
+    if not served:
+        raise Failed("no_workers", "no worker is up", status=503, retry_after_s=5)
+    if wanted is None and len(served) == 1:
+        return served[0]
+    if wanted is None:
+        raise Rejected("model_required", f"several models are served, name one: {', '.join(served)}", param="model")
+    if wanted not in served:
+        message = f"model {wanted[:128]!r} is not served; served are: {', '.join(served)}"
+        raise Rejected("model_not_found", message, param="model", status=404)
+    return wanted
+
+
+def choose_node(model: str, kind: Kind, nodes: Sequence[NodeView]) -> str:
+    """The node with the emptiest pool among those that can do the whole job.
+
+    Raises:
+        Rejected: the model has no engine anywhere.
+    """
+    able = [node for node in nodes if model in node.processors]
+    if kind is Kind.GENERATE:
+        able = [node for node in able if model in node.engines]
+        if not able:
+            message = f"model {model!r} has no engine running; /v1/preprocess works without one"
+            raise Rejected("no_engine", message, param="model", status=409)
+    return min(able, key=lambda node: (_pool_use(node), node.name)).name
+
+
+def _pool_use(node: NodeView) -> float:
+    return node.pool.get("used_bytes", 0) / max(1, node.pool.get("data_bytes", 1))
+
+
+def choose_lane(sizes_bytes: Sequence[int]) -> str:
+    """Requests without media never wait behind media, and small ones not behind large ones."""
+    if not sizes_bytes:
+        return "text"
+    small = len(sizes_bytes) <= _INTERACTIVE_ITEMS and sum(sizes_bytes) <= _INTERACTIVE_BYTES
+    return "interactive" if small else "bulk"

@@ -1,0 +1,1 @@
+"""Whisper tiny.en as a guest of Forebay: a processor and an engine, found by their entry points."""

@@ -1,0 +1,46 @@
+"""The ``forebay`` command. Each room brings its own sub-command, so that this needs only the base install."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+
+import click
+
+from forebay.errors import ConfigurationError
+
+GROUP = "forebay.commands"
+
+
+class Rooms(click.Group):
+    """A command group whose members are entry points, imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({point.name for point in entry_points(group=GROUP)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for point in entry_points(group=GROUP, name=cmd_name):
+            try:
+                command: click.Command = point.load()
+            except ModuleNotFoundError as error:
+                raise click.ClickException(
+                    f"'forebay {cmd_name}' needs {error.name}: pip install 'forebay[tier]'"
+                ) from error
+            return command
+        return None
+
+
+@click.command(cls=Rooms)
+@click.version_option(package_name="forebay")
+def main() -> None:
+    """Forebay: the CPU tier in front of a multimodal model."""
+
+
+@contextmanager
+def configuration_errors() -> Iterator[None]:
+    """Say what is wrong with the configuration in one line, and exit with 2."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error

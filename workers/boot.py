@@ -1,0 +1,179 @@
+"""The worker's parent process: Celery with one task, a pool of pinned children, and the janitor between messages.
+
+start → ready → run → drain → stopped. The first signal drains (Celery's warm shutdown), the second ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from billiard.process import current_process
+from celery import Celery, bootsteps, signals
+from celery.worker import state as celery_state
+
+from forebay.errors import ForebayError
+from forebay.notify import notify
+from forebay.settings import NodeSettings
+from handoff import nodes
+from handoff.connection import connect
+from handoff.keys import LANES, Keys, queue_name
+from handoff.media import open_store
+from handoff.moves import Moves
+from handoff.pool import Owner, Pool
+from handoff.queue import TASK, make_app
+from workers.child import open_child
+from workers.cores import check_partition, one_thread_each
+from workers.driver import Driver
+from workers.janitor import Janitor
+from workers.offers import Offers
+from workers.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+EXIT_FAILURE = 1
+
+
+def prepare_node(settings: NodeSettings) -> None:
+    """Make the node's folder on tmpfs and its pool, unless they are there.
+
+    Raises:
+        ConfigurationError: no room for the pool.
+    """
+    settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        Pool.create(settings.pool_path, settings.pool_bytes)
+    except FileExistsError:
+        log.info("pool found", extra={"path": str(settings.pool_path)})
+
+
+def run_worker(settings: WorkerSettings) -> int:
+    """Run until told to stop; the exit status."""
+    one_thread_each()
+    check_partition(settings.partition)
+    prepare_node(settings)
+    offers = Offers(settings.folder, settings.node)
+    offers.clear()
+    app = make_app(settings, node=settings.node, events=settings.events)
+    _define_task(app, settings, offers)
+    app.steps["consumer"].add(_upkeep_step(settings, offers))
+    worker = app.Worker(
+        hostname=f"{settings.node}@{settings.node}",
+        concurrency=settings.workers,
+        pool="prefork",
+        optimization="fair",
+        queues=[queue_name(settings.node, lane) for lane in LANES],
+        loglevel=settings.log_level,
+        task_events=settings.events,
+        without_gossip=True,
+        without_mingle=True,
+        quiet=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+def _define_task(app: Celery, settings: WorkerSettings, offers: Offers) -> None:
+    """The one task, and what each child does before it can run it."""
+    drivers: list[Driver] = []  # one, in each child
+
+    def open_in_child(**_: Any) -> None:
+        try:
+            drivers[:] = [open_child(current_process().index, settings, offers)]
+        except ForebayError as error:
+            offers.report_failure(str(error))
+            os._exit(EXIT_FAILURE)  # Celery swallows what a signal handler raises
+
+    def preprocess(message: bytes) -> None:
+        drivers[0].run(message)
+
+    signals.worker_process_init.connect(open_in_child, weak=False)
+    app.task(preprocess, name=TASK, ignore_result=True)
+
+
+def _upkeep_step(settings: WorkerSettings, offers: Offers) -> type[bootsteps.StartStopStep]:
+    """A step of Celery's consumer: it lives as long as the connection, and so does its timer."""
+    upkeep = Upkeep(settings, offers)
+
+    class UpkeepStep(bootsteps.StartStopStep):  # type: ignore[misc]
+        requires = ("celery.worker.consumer.tasks:Tasks",)
+
+        def __init__(self, parent: Any, **kwargs: Any) -> None:
+            super().__init__(parent, **kwargs)
+            self._entry: Any = None
+
+        def start(self, parent: Any) -> None:
+            self._entry = parent.timer.call_repeatedly(nodes.ANNOUNCE_S / 2, upkeep.tick)
+
+        def stop(self, parent: Any) -> None:
+            if self._entry is not None:
+                self._entry.cancel()
+
+        def shutdown(self, parent: Any) -> None:
+            upkeep.close()
+
+    return UpkeepStep
+
+
+class Upkeep:
+    """What the parent does between messages: watch its children's start, announce the node, sweep."""
+
+    def __init__(self, settings: WorkerSettings, offers: Offers) -> None:
+        self._settings = settings
+        self._offers = offers
+        self._janitor: Janitor | None = None
+        self._ready = False
+
+    def tick(self) -> None:
+        report = self._offers.read()
+        if report is None:
+            return
+        if "failure" in report:
+            log.error("worker cannot start", extra={"reason": report["failure"]})
+            notify(STATUS=report["failure"])
+            celery_state.should_terminate = EXIT_FAILURE
+            return
+        try:
+            self._round(report)
+        except ForebayError as error:  # Redis is away: the next round comes in a second
+            log.warning("upkeep put off", extra={"reason": str(error)})
+
+    def _round(self, report: dict[str, Any]) -> None:
+        janitor = self._janitor or self._open()
+        stats = janitor.pool.stats()
+        pool = {"data_bytes": stats.data_bytes, "used_bytes": stats.used_bytes, "blocks": stats.blocks}
+        nodes.announce(janitor.redis, janitor.keys, self._settings.node, "workers", {**report, "pool": pool})
+        janitor.tick()
+        if not self._ready:
+            self._ready = True
+            log.info("worker ready", extra={"node": self._settings.node, "children": self._settings.workers})
+            notify(READY=1)
+
+    def _open(self) -> Janitor:
+        """Made late: the children are forked by now, and inherit none of it."""
+        settings = self._settings
+        redis, keys = connect(settings.redis_url, f"janitor-{settings.node}"), Keys(settings.prefix)
+        life = Owner(settings.folder, "janitor")
+        self._janitor = Janitor(
+            me=life.id,
+            node=settings.node,
+            folder=settings.folder,
+            secret=settings.secret,
+            redis=redis,
+            moves=Moves(keys),
+            pool=Pool(settings.pool_path, life.id, writable=False),
+            store=open_store(settings.media, redis, keys),
+            models=[model.name for model in settings.models],
+        )
+        return self._janitor
+
+    def close(self) -> None:
+        """Withdraw the node's workers. Safe to call twice."""
+        janitor, self._janitor = self._janitor, None
+        if janitor is None:
+            return
+        try:
+            nodes.withdraw(janitor.redis, janitor.keys, self._settings.node, "workers")
+        except ForebayError as error:
+            log.warning("node not withdrawn", extra={"reason": str(error)})

@@ -1,0 +1,73 @@
+"""A child of the worker: what it opens after the fork, and the one thing it does with a message."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import partial
+from pathlib import Path
+
+from forebay.plugins import LoadedProcessor, load_processor
+from handoff.connection import connect
+from handoff.keys import Keys
+from handoff.media import open_store
+from handoff.moves import Moves
+from handoff.pool import Owner, Pool, is_alive
+from workers.cores import share_of
+from workers.driver import Driver
+from workers.offers import Offers
+from workers.settings import WorkerSettings
+from workers.tokenizer import of_folder
+
+log = logging.getLogger(__name__)
+
+
+def pin(index: int, settings: WorkerSettings) -> tuple[int, ...]:
+    """Put this process on its share of the partition; empty when it stays unpinned."""
+    cores = share_of(index, settings.workers, settings.partition)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    return cores
+
+
+def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
+    """Everything a child needs, made in the child: nothing here may cross a fork.
+
+    Raises:
+        ConfigurationError: a model cannot be loaded or the pool cannot be opened.
+    """
+    cores = pin(index, settings)
+    processors = load_all(settings)
+    _one_torch_thread()
+    owner = Owner(settings.folder, "worker")
+    redis = connect(settings.redis_url, f"worker-{settings.node}-{index}")
+    keys = Keys(settings.prefix)
+    driver = Driver(
+        node=settings.node,
+        secret=settings.secret,
+        redis=redis,
+        moves=Moves(keys),
+        pool=Pool(settings.pool_path, owner.id, writable=True),
+        store=open_store(settings.media, redis, keys),
+        processors=processors,
+        is_alive=partial(is_alive, Path(settings.folder)),
+        life=owner,
+    )
+    offers.report(processors.values())
+    log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})
+    return driver
+
+
+def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:
+    """Every model's processor, by name."""
+    loaded = (load_processor(model, of_folder) for model in settings.models)
+    return {one.name: one for one in loaded}
+
+
+def _one_torch_thread() -> None:
+    """One intra-op thread a child: siblings own the other cores. Only where a processor has brought torch in."""
+    import sys
+
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)

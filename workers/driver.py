@@ -1,0 +1,169 @@
+"""One task from its message to its end: claim, fetch, decode, process, write, park. The I/O around ``forebay.drive``.
+
+Whatever happens, the request gets its one end or stays where a replay finds it, and the pool gets its block back
+unless a ticket owns it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from forebay.drive import check_items, drive, typed_extensions
+from forebay.errors import Failed, Problem, Rejected
+from forebay.features import Modality, Output
+from forebay.media import Audio, Image, Media
+from forebay.plugins import LoadedProcessor
+from forebay.processor import Work
+from forebay.task import BadTaskError, Kind, MediaRef, Task, TaskBody
+from handoff.connection import Client
+from handoff.media import MediaStore
+from handoff.moves import Begun, End, Fence, Moves, Seen
+from handoff.pool import Owner, Pool
+from handoff.scripts import Move, perform
+from workers.decode import decode_audio, decode_image
+from workers.decode.identity import hash_of
+from workers.reservation import Lease, Reservation
+from workers.results import describe, make_ticket
+from workers.timings import Timings
+
+log = logging.getLogger(__name__)
+
+_LONGEST_WAIT_S = 30.0  # for room in the pool; below the task's soft time limit
+
+
+@dataclass(slots=True)
+class Driver:
+    """Everything one worker child needs to do a task. One task at a time."""
+
+    node: str
+    secret: bytes
+    redis: Client
+    moves: Moves
+    pool: Pool
+    store: MediaStore
+    processors: Mapping[str, LoadedProcessor]
+    is_alive: Callable[[str], bool]
+    life: Owner
+    lingering: list[Lease] = field(default_factory=list)
+    """Blocks that a processor still looks at, against the contract; each task tries them again."""
+
+    @property
+    def owner(self) -> str:
+        return self.life.id
+
+    def run(self, message: bytes) -> None:
+        """Do what a message asks, if it is still to be done."""
+        try:
+            task = Task.unpack(message, self.secret)
+        except BadTaskError as error:
+            log.error("task refused", extra={"reason": str(error)})
+            return
+        self._clear_lingering()
+        begun = self._begin(task)
+        if begun.outcome == "run":
+            self._attempt(task, begun)
+        elif begun.outcome == "expired":
+            self._end(task.rid, Fence.seen(Seen(begun.state, begun.attempt)), End.expired())
+        elif begun.outcome == "abandoned":
+            fence = Fence.seen(Seen(begun.state, begun.attempt))
+            self._end(task.rid, fence, End.of(abandoned(begun.attempt)))
+        else:
+            log.info("task not taken", extra={"rid": task.rid, "outcome": begun.outcome, "state": begun.state})
+
+    def _begin(self, task: Task) -> Begun:
+        """Claim the request; one whose worker has died is taken over, under the next attempt."""
+        begun = perform(self.redis, self._begin_move(task))
+        if begun.outcome == "busy" and not self.is_alive(begun.owner):
+            log.warning("taking over from a dead worker", extra={"rid": task.rid, "dead": begun.owner})
+            begun = perform(self.redis, self._begin_move(task, dead=begun.owner))
+        return begun
+
+    def _begin_move(self, task: Task, dead: str = "") -> Move[Begun]:
+        return self.moves.begin(task.rid, task.token, self.owner, dead=dead, want_body=task.body is None)
+
+    def _attempt(self, task: Task, begun: Begun) -> None:
+        reservation = Reservation(self.pool, task.rid, begun.attempt, time.monotonic() + _LONGEST_WAIT_S)
+        parked = False
+        try:
+            body = TaskBody.unpack(task.body or begun.body)
+            parked = self._process(task, begun.attempt, body, reservation)
+        except Exception as error:  # noqa: BLE001 - whatever a guest or a codec raises ends this request, not the worker
+            self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task.rid, error))
+        finally:
+            self.lingering += reservation.let_go() if parked else reservation.free()
+
+    def _process(self, task: Task, attempt: int, body: TaskBody, reservation: Reservation) -> bool:
+        """Produce the result; whether a ticket owns the blocks now."""
+        timings = Timings()
+        output = self._output(task, body, reservation, timings)
+        if body.kind is Kind.PREPROCESS:
+            self._answer(task, attempt, body, output, timings)
+            return False
+        with timings.stage("write"):
+            ticket = make_ticket(output, reservation, task.rid, attempt, task.model, body.sampling)
+            reservation.park()
+        # The ticket is written last: a scheduler that finds it may trust the block.
+        move = self.moves.park(task.rid, attempt, self.owner, ticket.pack(), ticket.prompt_tokens, timings.rounded())
+        moved = perform(self.redis, move)
+        if not moved.ok:
+            log.info("late result dropped", extra={"rid": task.rid, "attempt": attempt, "state": moved.state})
+        return moved.ok
+
+    def _output(self, task: Task, body: TaskBody, reservation: Reservation, timings: Timings) -> Output:
+        loaded = self.processors.get(task.model)
+        if loaded is None:
+            raise Failed("no_processor", f"node {self.node} has no processor for {task.model!r}", status=503)
+        check_items(loaded.capabilities, [ref.modality for ref in body.media])
+        extensions = typed_extensions(loaded.capabilities, body.extensions)
+        media = tuple(self._load(ref, loaded, timings) for ref in body.media)
+        with timings.stage("reserve"):
+            reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
+        work = Work(task.rid, body.prompt, media, extensions, reservation.empty)
+        with timings.stage("process"):
+            return drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, body.caller_hashes)
+
+    def _load(self, ref: MediaRef, loaded: LoadedProcessor, timings: Timings) -> Media:
+        with timings.stage("fetch"):
+            data = self.store.get(ref.digest)
+        with timings.stage("decode"):
+            if ref.modality is Modality.IMAGE:
+                return Image(decode_image(data, ref.param), ref.digest, hash_of(data))
+            if ref.modality is Modality.AUDIO:
+                rate = loaded.capabilities.audio_rate_hz
+                return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data))
+        raise Rejected("unsupported_modality", f"{ref.modality} is not supported", param=ref.param)
+
+    def _answer(self, task: Task, attempt: int, body: TaskBody, output: Output, timings: Timings) -> None:
+        loaded = self.processors[task.model]
+        with timings.stage("describe"):
+            result = describe(output, body, self.store)
+        result["processor"] = {"name": loaded.name, "fingerprint": loaded.fingerprint}
+        result |= {"node": self.node, "timings_ms": timings.rounded()}
+        self._end(task.rid, Fence.owner(attempt, self.owner), End.done(result))
+
+    def _end_for(self, rid: str, error: Exception) -> End:
+        if not isinstance(error, Rejected):
+            log.error("request failed", extra={"rid": rid}, exc_info=error)
+        return End.of(Problem.of(error))
+
+    def _end(self, rid: str, fence: Fence, end: End) -> None:
+        moved = perform(self.redis, self.moves.finish(rid, fence, end))
+        log.info("request ended", extra={"rid": rid, "state": str(end.state), "written": moved.ok})
+
+    def _clear_lingering(self) -> None:
+        if self.lingering:
+            log.error("a processor keeps arrays of requests that have ended", extra={"blocks": len(self.lingering)})
+            self.lingering = [lease for lease in self.lingering if not lease.close()]
+
+
+def abandoned(attempts: int) -> Problem:
+    """The end of a request that kills worker after worker."""
+    return Problem("abandoned", f"abandoned after {attempts} attempts: each ended with the death of its worker", 500)
+
+
+def _aligned_bytes(loaded: LoadedProcessor, media: Media) -> int:
+    size = loaded.processor.feature_bytes(media)
+    return size + 64 if size else 0

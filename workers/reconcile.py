@@ -1,0 +1,63 @@
+"""What should become of a live request that has not moved for a while. A pure decision; the janitor acts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from forebay.states import State
+from handoff.moves import MAX_ATTEMPTS
+from handoff.record import Record
+
+LOST_MESSAGE_MS = 10_000  # a queued request this old, on an empty queue, has lost its message
+
+
+class Verdict(Enum):
+    """What to do with a request."""
+
+    LEAVE = "leave"
+    EXPIRE = "expire"
+    SEND_AGAIN = "send again"
+    NEXT_ATTEMPT = "next attempt"
+    ABANDON = "abandon"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the janitor of a node knows when it judges."""
+
+    node: str
+    now_ms: int
+    live_nodes: frozenset[str]
+    is_alive: Callable[[str], bool]
+    backlog: Callable[[Record], int]
+    """Messages waiting on the queue that the record names."""
+
+
+def judge(record: Record, around: Surroundings) -> Verdict:
+    """Decide for one record."""
+    if record.state.is_end:
+        return Verdict.LEAVE
+    if around.now_ms >= record.deadline_ms:
+        return Verdict.EXPIRE
+    if record.state is State.ACCEPTED:
+        return Verdict.LEAVE
+    if record.node not in around.live_nodes | {around.node}:
+        return _next(record)  # queue, worker, features and scheduler were all the node's
+    if record.node != around.node:
+        return Verdict.LEAVE
+    if record.state is State.PROCESSING and not around.is_alive(record.owner):
+        return _next(record)
+    if record.state is State.QUEUED and _has_lost_its_message(record, around):
+        return Verdict.SEND_AGAIN
+    return Verdict.LEAVE
+
+
+def _next(record: Record) -> Verdict:
+    return Verdict.NEXT_ATTEMPT if record.attempt < MAX_ATTEMPTS else Verdict.ABANDON
+
+
+def _has_lost_its_message(record: Record, around: Surroundings) -> bool:
+    waited_ms = around.now_ms - record.times_ms["queued"]
+    return waited_ms > LOST_MESSAGE_MS and around.backlog(record) == 0

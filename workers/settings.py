@@ -1,0 +1,30 @@
+"""What a worker process needs to know."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from forebay.model import ModelSource
+from forebay.settings import NodeSettings, read_cores, read_flag, read_models, setting, whole_number
+
+_CORES_WORTH_PINNING = 4  # below this the scheduler of the kernel does better than we would
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings(NodeSettings):
+    """Settings of ``forebay worker``."""
+
+    models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models)
+    workers: int = setting("FOREBAY_WORKERS", whole_number(1), lambda: min(8, len(os.sched_getaffinity(0))))
+    cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
+    events: bool = setting("FOREBAY_EVENTS", read_flag, False)
+    """Whether Celery reports task events, which Flower shows."""
+
+    @property
+    def partition(self) -> tuple[int, ...]:
+        """The cores that the children share; empty to leave them unpinned."""
+        if self.cores:
+            return self.cores
+        own = tuple(sorted(os.sched_getaffinity(0)))
+        return own if len(own) >= _CORES_WORTH_PINNING else ()
