@@ -63,9 +63,10 @@ class Emission:
     Attributes:
         rid: whose it is.
         text: text to append to the answer; may be empty while a character is incomplete.
-        tokens: how many tokens this is.
+        tokens: how many tokens this is, a stop token included.
         finish_reason: ``stop`` or ``length`` on the last emission, else ``None``.
         meta: facts of the model's own about the whole answer, given with the last emission.
+        error: why this request alone cannot go on; the engine has forgotten it.
     """
 
     rid: str
@@ -73,6 +74,7 @@ class Emission:
     tokens: int = 0
     finish_reason: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    error: Exception | None = None
 
 
 class Engine(ABC):
@@ -102,7 +104,7 @@ class Engine(ABC):
     def step(self) -> Sequence[Emission]:
         """Advance every admitted request; returns at once with nothing when there is none.
 
-        An exception raised here fails every admitted request.
+        An exception raised here fails every admitted request; ``abort`` is called for each.
         """
 
     @abstractmethod

@@ -12,12 +12,12 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from forebay.errors import ConfigurationError
 from forebay.model import ModelSource
 
-S = TypeVar("S", bound="SharedSettings")
+S = TypeVar("S")
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -139,7 +139,7 @@ def load(cls: type[S], overrides: Mapping[str, str | None] | None = None) -> S:
     given = dict(os.environ) | {name: text for name, text in (overrides or {}).items() if text is not None}
     values: dict[str, Any] = {}
     wrong: list[str] = []
-    for one in fields(cls):
+    for one in fields(cast(Any, cls)):
         text = given.get(one.metadata["variable"])
         if text is not None:
             _read_into(values, one, text, wrong)

@@ -15,18 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from forebay.states import State
-from forebay.task import Task, TaskBody
 from forebay.ticket import Ticket
 from handoff import nodes, record
 from handoff.connection import Client, redis_failures
-from handoff.envelope import Label, envelope
-from handoff.keys import Keys, queue_name
+from handoff.keys import Keys
 from handoff.media import RedisStore, Spool
 from handoff.moves import End, Fence, Moves
 from handoff.pool import BlockInfo, Pool, is_alive
 from handoff.pool.owners import bury
 from handoff.pool.table import SlotState
 from handoff.record import Record
+from handoff.requeue import requeue
 from handoff.scripts import perform
 from workers.driver import abandoned
 from workers.reconcile import Surroundings, Verdict, judge
@@ -110,15 +109,8 @@ class Janitor:
             end = End.of(abandoned(found.attempt))
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), end))
         elif found.model in self.models:
-            self._replay(found, found.attempt + (verdict is Verdict.NEXT_ATTEMPT))
-
-    def _replay(self, found: Record, attempt: int) -> None:
-        queue = queue_name(self.node, found.lane)
-        media = TaskBody.unpack(found.body).media
-        task = Task(found.rid, found.token, attempt, found.model, found.deadline_ms, found.priority, found.body)
-        label = Label.of(found.rid, attempt, found.model, len(media), sum(ref.size_bytes for ref in media))
-        message = envelope(f"{found.rid}.{attempt}", queue, task.pack(self.secret), label)
-        perform(self.redis, self.moves.replay(found.rid, found.seen, attempt, self.node, found.lane, message))
+            attempt = found.attempt + (verdict is Verdict.NEXT_ATTEMPT)
+            perform(self.redis, requeue(self.moves, found, attempt, self.node, self.secret))
 
     def _purge(self) -> None:
         """Free blocks of requests that ended while parked."""

@@ -31,6 +31,8 @@ def decode_audio(data: bytes, rate_hz: int, param: str) -> npt.NDArray[np.float3
         raise Rejected("unsupported_audio", message, param=param) from error
     if not len(samples):
         raise Rejected("empty_media", f"{param}: empty audio, 0 samples", param=param)
+    if not np.isfinite(samples).all():
+        raise Rejected("damaged_audio", f"{param}: the audio holds NaN or infinity", param=param)
     mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
     if rate != rate_hz:
         mono = soxr.resample(mono, rate, rate_hz)

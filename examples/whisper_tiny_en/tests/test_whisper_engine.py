@@ -63,12 +63,20 @@ def test_speech_is_streamed_word_by_word_and_joins_to_the_sentence(engine, admit
     assert [emission.finish_reason for emission in emissions] == [None] * 10 + ["stop"]
 
 
-@pytest.mark.parametrize(("name", "expected"), [("hello_world", "Hello world."), ("counting", "1-2-345-678910.")])
-def test_other_speech_is_transcribed_too(engine, admit, name, expected):
-    """Numbers are written in figures: the model's way."""
-    admit(engine, "other", name)
+def test_a_greeting_is_transcribed(engine, admit):
+    """A second clip, so that the first sentence is no accident."""
+    admit(engine, "hello", "hello_world")
 
-    assert text_of(run(engine)["other"]) == expected
+    assert text_of(run(engine)["hello"]) == "Hello world."
+
+
+def test_numbers_are_written_in_figures(engine, admit):
+    """The model's way; where it sets hyphens between them is not ours to fix."""
+    admit(engine, "counting", "counting")
+
+    figures = "".join(filter(str.isdigit, text_of(run(engine)["counting"])))
+
+    assert figures == "12345678910"
 
 
 def test_requests_advance_side_by_side(engine, admit):

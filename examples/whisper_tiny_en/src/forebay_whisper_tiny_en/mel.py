@@ -40,26 +40,25 @@ class LogMel:
         padded = _pad(samples)
         heard = min(FRAMES, (len(padded) - FFT) // HOP + 1)
         self._write_power(padded, out[:, :heard])
-        self._scale(out, heard)
+        _scale(out, heard)
 
-    def _write_power(self, padded: Float64Array, out: npt.NDArray[Any]) -> None:
+    def _write_power(self, padded: Float32Array, out: npt.NDArray[Any]) -> None:
         frames = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][: out.shape[1]]
         for start in range(0, out.shape[1], CHUNK):
             spectrum = np.fft.rfft(frames[start : start + CHUNK] * self._window, axis=1)
             power = spectrum.real**2 + spectrum.imag**2
             out[:, start : start + CHUNK] = self._filters @ power.astype(np.float32).T
 
-    def _scale(self, out: npt.NDArray[Any], heard: int) -> None:
-        """Take the logarithm, cut it off ``RANGE`` decades below the peak, and bring it near [-1, 1]."""
-        part = out[:, :heard]
-        np.maximum(part, FLOOR, out=part)
-        np.log10(part, out=part)
-        least = part.max() - np.float32(RANGE)
-        np.maximum(part, least, out=part)
-        # Behind the recording lies digital silence, whose every band is at the floor: no need to transform it.
-        out[:, heard:] = max(np.log10(np.float32(FLOOR)), least)
-        out += 4
-        out /= 4
+
+def _scale(out: npt.NDArray[Any], heard: int) -> None:
+    """Bring power to decades, none further than ``RANGE`` below the peak, and those near [-1, 1]: (decades + 4) / 4."""
+    loud, silent = out[:, :heard], out[:, heard:]
+    np.maximum(loud, FLOOR, out=loud)
+    np.log(loud, out=loud)  # the natural logarithm, for which NumPy has a vector kernel
+    silent[...] = math.log(FLOOR)  # no need to transform the digital silence behind the recording
+    np.maximum(out, loud.max() - RANGE * math.log(10), out=out)
+    out *= 1 / (4 * math.log(10))
+    out += 1
 
 
 def mel_filters() -> Float64Array:
@@ -90,7 +89,11 @@ def _hertz(mel: Float64Array) -> Float64Array:
     return np.where(mel < _KNEE_MEL, mel / _MEL_PER_HZ, curved)
 
 
-def _pad(samples: Float32Array) -> Float64Array:
+def _pad(samples: Float32Array) -> Float32Array:
     """The samples, as much silence as the last frame reaches into, and half a frame mirrored at both ends."""
-    silence = min(FFT, SAMPLES - len(samples))
-    return np.pad(np.pad(samples.astype(np.float64), (0, silence)), FFT // 2, mode="reflect")
+    half, silence = FFT // 2, min(FFT, SAMPLES - len(samples))
+    padded = np.zeros(half + len(samples) + silence + half, dtype=np.float32)
+    padded[half : half + len(samples)] = samples
+    padded[:half] = padded[2 * half : half : -1]
+    padded[-half:] = padded[-half - 2 : -2 * half - 2 : -1]
+    return padded

@@ -1,0 +1,68 @@
+"""The API process: its parts, its life, its routes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from api import errors
+from api.context import Context
+from api.metrics import Metrics
+from api.register import Register
+from api.replies import Replies
+from api.routes import generate, operations, preprocess, requests
+from api.settings import ApiSettings
+from api.submission import Submission
+from forebay import __version__
+from forebay.errors import Failed
+from forebay.notify import notify
+from handoff.connection import connect, connect_async
+from handoff.keys import Keys
+from handoff.media import open_store
+from handoff.moves import Moves
+
+
+def make_app(settings: ApiSettings) -> FastAPI:
+    """The ASGI application of one process."""
+    app = FastAPI(
+        title="Forebay",
+        version=__version__,
+        summary="The CPU tier in front of a multimodal model",
+        lifespan=_life,
+    )
+    app.state.settings = settings
+    app.state.draining = False
+    for room in (generate, preprocess, requests, operations):
+        app.include_router(room.router)
+    errors.install(app)
+    return app
+
+
+def _make_context(settings: ApiSettings) -> Context:
+    keys, redis = Keys(settings.prefix), connect_async(settings.redis_url, "api")
+    store = open_store(settings.media, connect(settings.redis_url, "api-media"), keys)
+    # The reader blocks on its connection; others must not wait behind it.
+    replies = Replies(connect_async(settings.redis_url, "api-replies"), keys)
+    register = Register(redis, keys)
+    submission = Submission(settings, redis, Moves(keys), store, replies, register)
+    return Context(settings, redis, keys, store, replies, register, submission, Metrics())
+
+
+@asynccontextmanager
+async def _life(app: FastAPI) -> AsyncIterator[None]:
+    """Start → ready → run → stopped. Draining is uvicorn's: it waits for the open requests before this ends."""
+    context = _make_context(app.state.settings)
+    app.state.context = context
+    await context.replies.open()
+    reader = asyncio.create_task(context.replies.run())
+    notify(READY=1)
+    yield
+    reader.cancel()
+    with suppress(asyncio.CancelledError):
+        await reader
+    with suppress(Failed):  # without Redis there is no stream to remove; it expires
+        await context.replies.close()
+    await context.redis.aclose()

@@ -1,0 +1,36 @@
+"""What a route needs, made once when the process starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from api.metrics import Metrics
+from api.register import Register
+from api.replies import Replies
+from api.settings import ApiSettings
+from api.submission import Submission
+from handoff.connection import AsyncClient
+from handoff.keys import Keys
+from handoff.media import MediaStore
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The parts of an API process."""
+
+    settings: ApiSettings
+    redis: AsyncClient
+    keys: Keys
+    store: MediaStore
+    replies: Replies
+    register: Register
+    submission: Submission
+    metrics: Metrics
+
+
+def context_of(request: Request) -> Context:
+    """The process' parts, from any route."""
+    context: Context = request.app.state.context
+    return context

@@ -1,0 +1,46 @@
+"""Errors at the HTTP door: every one of them leaves as ``{"error": {type, code, message, param, rid}}``."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from api.answers import EndedBadly
+from forebay.errors import Failed, Problem, Rejected
+
+log = logging.getLogger(__name__)
+
+
+def respond(problem: Problem, rid: str | None) -> JSONResponse:
+    """A problem as a response."""
+    headers = {} if problem.retry_after_s is None else {"Retry-After": str(problem.retry_after_s)}
+    return JSONResponse(problem.body(rid), problem.status, headers)
+
+
+def install(app: FastAPI) -> None:
+    """Translate whatever a route raises."""
+    app.add_exception_handler(Rejected, _ours)
+    app.add_exception_handler(Failed, _ours)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+async def _ours(request: Request, error: Exception) -> JSONResponse:
+    problem = error.problem if isinstance(error, EndedBadly) else Problem.of(error)
+    return respond(problem, getattr(request.state, "rid", None))
+
+
+async def _of_http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return respond(Problem(code, message, error.status_code), None)
+
+
+async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    rid = getattr(request.state, "rid", None)
+    log.error("unforeseen error", extra={"rid": rid, "path": request.url.path}, exc_info=error)
+    return respond(Problem.of(error), rid)

@@ -1,0 +1,64 @@
+"""The API's metrics: what it counted itself, and what it reads from Redis when it is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from api.register import Register
+from api.replies import Replies
+from forebay import metrics as table
+from forebay.metrics import Metric
+from handoff.connection import AsyncClient, redis_failures
+from handoff.keys import LANES, Keys
+from handoff.nodes import NodeView
+
+_KINDS: dict[str, Any] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
+
+
+class Metrics:
+    """A registry with every metric of the table."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._by_name = {metric.name: self._make(metric) for metric in table.TABLE}
+
+    def _make(self, metric: Metric) -> Any:
+        extra = {"buckets": metric.buckets} if metric.buckets else {}
+        return _KINDS[metric.kind](metric.name, metric.help, metric.labels, registry=self.registry, **extra)
+
+    def __getitem__(self, metric: Metric) -> Any:
+        return self._by_name[metric.name]
+
+    def answered(self, route: str, model: str, state: str, code: str, elapsed_s: float) -> None:
+        """Count one answer."""
+        self[table.REQUESTS].labels(route, model, state, code).inc()
+        self[table.REQUEST_SECONDS].labels(route, model).observe(elapsed_s)
+
+    async def render(self, redis: AsyncClient, keys: Keys, register: Register, replies: Replies) -> bytes:
+        """The text that Prometheus reads."""
+        self[table.WAITING].set(replies.waiting)
+        nodes = await register.nodes()
+        with redis_failures():
+            self[table.LIVE].set(await redis.zcard(keys.due))
+        for gauge in (table.QUEUED, table.PARKED, table.POOL_BYTES, table.POOL_USED_BYTES, table.POOL_BLOCKS):
+            self[gauge].clear()  # a node that has gone leaves no series behind
+        for node in nodes:
+            await self._of_node(node, redis, keys)
+        return generate_latest(self.registry)
+
+    async def _of_node(self, node: NodeView, redis: AsyncClient, keys: Keys) -> None:
+        with redis_failures():
+            for lane in LANES:
+                length: Any = redis.llen(keys.queue(node.name, lane))
+                self[table.QUEUED].labels(node.name, lane).set(await length)
+            for model in node.processors:
+                parked: Any = redis.zcard(keys.parked(node.name, model))
+                self[table.PARKED].labels(node.name, model).set(await parked)
+        for gauge, fact in (
+            (table.POOL_BYTES, "data_bytes"),
+            (table.POOL_USED_BYTES, "used_bytes"),
+            (table.POOL_BLOCKS, "blocks"),
+        ):
+            self[gauge].labels(node.name).set(node.pool.get(fact, 0))

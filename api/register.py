@@ -1,0 +1,38 @@
+"""The process' view of the nodes, read from Redis at most once a second however many requests come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from handoff.connection import AsyncClient
+from handoff.keys import Keys
+from handoff.nodes import NodeView, view_nodes
+
+_FRESH_S = 1.0
+
+
+@dataclass(slots=True)
+class Register:
+    """A cache of ``view_nodes``."""
+
+    redis: AsyncClient
+    keys: Keys
+    _nodes: list[NodeView] = field(default_factory=list)
+    _read_at: float = float("-inf")
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def nodes(self) -> list[NodeView]:
+        """The nodes, as they were within the last second.
+
+        Raises:
+            Failed: Redis cannot be reached.
+        """
+        if time.monotonic() - self._read_at < _FRESH_S:
+            return self._nodes
+        async with self._lock:  # one reader; those who waited for it find a fresh view
+            if time.monotonic() - self._read_at >= _FRESH_S:
+                self._nodes = await view_nodes(self.redis, self.keys)
+                self._read_at = time.monotonic()
+        return self._nodes

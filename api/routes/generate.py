@@ -1,0 +1,136 @@
+"""``POST /generate``: the whole way, answered at once or as a stream, in SGLang's native shape."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from api.answers import EndedBadly, generation, partial, result_of
+from api.body import Incoming, read_incoming
+from api.context import Context, context_of
+from api.intake import ClientGoneError, read_body, unless_gone
+from api.replies import Ended, Event, Piece, Watch
+from api.routes.openapi import generate_body
+from forebay.errors import Failed
+from forebay.task import Kind
+
+router = APIRouter()
+
+T = TypeVar("T")
+
+_CLIENT_CLOSED = 499  # nginx' code for it; nobody receives it
+_GRACE_S = 10.0  # after the deadline, for the reconciler to write the end
+
+
+@router.post("/generate", openapi_extra=generate_body(), summary="Preprocess, run the model, answer")
+async def generate(request: Request) -> Response:
+    context, began = context_of(request), time.perf_counter()
+    incoming = read_incoming(await read_body(request, context.settings.max_body_bytes))
+    request.state.rid = incoming.rid
+    if incoming.stream:
+        return await _stream(request, context, incoming, began)
+    return await _answer(request, context, incoming, began)
+
+
+async def _answer(request: Request, context: Context, incoming: Incoming, began: float) -> Response:
+    async def work() -> dict[str, Any]:
+        async with context.submission.watched(incoming, Kind.GENERATE) as (submitted, watch):
+            request.state.rid = submitted.rid
+            ended = await wait_for_end(context, watch, incoming)
+            elapsed_s = time.perf_counter() - began
+            code = ended.problem.code if ended.problem else "ok"
+            context.metrics.answered("generate", submitted.model, ended.state, code, elapsed_s)
+            return generation(submitted.rid, result_of(ended), elapsed_s)
+
+    try:
+        return JSONResponse(await unless_gone(request, work()))
+    except ClientGoneError:
+        return Response(status_code=_CLIENT_CLOSED)
+
+
+async def wait_for_end(context: Context, watch: Watch, incoming: Incoming) -> Ended:
+    """The end of a request.
+
+    Raises:
+        Failed: ``no_end``, when not even the deadline brought one.
+    """
+    return await _within(watch.end(), context, incoming)
+
+
+async def _within(event: Awaitable[T], context: Context, incoming: Incoming) -> T:
+    try:
+        return await asyncio.wait_for(event, _patience_s(context, incoming))
+    except TimeoutError as error:
+        raise Failed("no_end", "the deadline passed and no end was recorded", status=504) from error
+
+
+def _patience_s(context: Context, incoming: Incoming) -> float:
+    return (incoming.timeout_ms or context.settings.timeout_ms) / 1000 + _GRACE_S
+
+
+async def _stream(request: Request, context: Context, incoming: Incoming, began: float) -> Response:
+    """Wait for the first event before the response begins, so that an early error has its own status."""
+    async with AsyncExitStack() as stack:
+        submitted, watch = await stack.enter_async_context(context.submission.watched(incoming, Kind.GENERATE))
+        request.state.rid = submitted.rid
+        first = await _within(anext(watch.until_end()), context, incoming)
+        if isinstance(first, Ended):
+            result_of(first)  # a bad end before any token is an ordinary error
+        events = _events(context, watch, first, submitted.rid, submitted.model, began, stack.pop_all())
+        return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+    raise AssertionError("the stack swallows nothing")
+
+
+async def _events(
+    context: Context, watch: Watch, first: Event, rid: str, model: str, began: float, stack: AsyncExitStack
+) -> AsyncIterator[bytes]:
+    answer = _Answer()
+    async with stack:
+        event = first
+        while isinstance(event, Piece):
+            if answer.take(event):
+                yield _sse(partial(rid, answer.text, answer.tokens))
+            event = await watch.events.get()
+        elapsed_s = time.perf_counter() - began
+        context.metrics.answered(
+            "generate", model, event.state, event.problem.code if event.problem else "ok", elapsed_s
+        )
+        yield _sse(_last(rid, event, elapsed_s))
+        yield b"data: [DONE]\n\n"
+
+
+def _last(rid: str, ended: Ended, elapsed_s: float) -> dict[str, Any]:
+    try:
+        return generation(rid, result_of(ended), elapsed_s)
+    except EndedBadly as error:
+        return error.problem.body(rid)
+
+
+class _Answer:
+    """The text so far. A new claim begins it anew, a piece seen before changes nothing."""
+
+    def __init__(self) -> None:
+        self.text, self.tokens = "", 0
+        self._claim, self._next = "", 0
+
+    def take(self, piece: Piece) -> bool:
+        if piece.claim != self._claim:
+            self.text, self.tokens = "", 0
+            self._claim, self._next = piece.claim, 0
+        if piece.sequence < self._next:
+            return False
+        self._next = piece.sequence + 1
+        self.text += piece.text
+        self.tokens += piece.tokens
+        return True
+
+
+def _sse(data: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"

@@ -1,0 +1,69 @@
+"""What operators and clients ask of the process itself: health, readiness, metrics, models, processors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from api.context import context_of
+from api.routing import served_models
+from forebay.errors import Failed
+
+router = APIRouter()
+
+
+@router.get("/health", summary="The process lives")
+async def health() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@router.get("/ready", summary="Work could be done now")
+async def ready(request: Request) -> Response:
+    """200 when Redis answers and a worker is up; otherwise 503 with the reason."""
+    context = context_of(request)
+    try:
+        models = served_models(await context.register.nodes())
+    except Failed as error:
+        return JSONResponse({"status": "not ready", "reason": error.message}, 503)
+    if request.app.state.draining or not models:
+        reason = "the process is stopping" if request.app.state.draining else "no worker is up"
+        return JSONResponse({"status": "not ready", "reason": reason}, 503)
+    return JSONResponse({"status": "ready", "models": sorted(models)})
+
+
+@router.get("/metrics", summary="Metrics in Prometheus' text format")
+async def metrics(request: Request) -> Response:
+    context = context_of(request)
+    text = await context.metrics.render(context.redis, context.keys, context.register, context.replies)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/v1/models", summary="Models that are served")
+async def models(request: Request) -> dict[str, Any]:
+    nodes = await context_of(request).register.nodes()
+    engines = {model for node in nodes for model in node.engines}
+    data = [
+        {"id": name, "object": "model", "owned_by": "forebay", "engine": name in engines}
+        for name in sorted(served_models(nodes))
+    ]
+    return {"object": "list", "data": data}
+
+
+@router.get("/v1/processors", summary="Processors, their fingerprints and where they run")
+async def processors(request: Request) -> dict[str, Any]:
+    nodes = await context_of(request).register.nodes()
+    data = [
+        {
+            "name": offer.model,
+            "fingerprint": offer.fingerprint,
+            "modalities": dict(offer.modalities),
+            "extensions": offer.extensions,
+            "node": node.name,
+        }
+        for node in nodes
+        for offer in node.processors.values()
+    ]
+    return {"object": "list", "data": data}

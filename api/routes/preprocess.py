@@ -1,0 +1,54 @@
+"""``POST /v1/preprocess``: everything up to the park, described. How anyone checks the tier without a GPU."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from api.answers import result_of
+from api.body import read_incoming
+from api.context import Context, context_of
+from api.intake import ClientGoneError, read_body, unless_gone
+from api.routes.generate import wait_for_end
+from api.routes.openapi import generate_body
+from forebay.task import Kind
+
+router = APIRouter()
+
+
+@router.post("/v1/preprocess", openapi_extra=generate_body(), summary="Preprocess and describe the features")
+async def preprocess(request: Request) -> Response:
+    context, began = context_of(request), time.perf_counter()
+    incoming = read_incoming(await read_body(request, context.settings.max_body_bytes))
+    request.state.rid = incoming.rid
+
+    async def work() -> dict[str, Any]:
+        async with context.submission.watched(incoming, Kind.PREPROCESS) as (submitted, watch):
+            request.state.rid = submitted.rid
+            ended = await wait_for_end(context, watch, incoming)
+            elapsed_s = time.perf_counter() - began
+            code = ended.problem.code if ended.problem else "ok"
+            context.metrics.answered("preprocess", submitted.model, ended.state, code, elapsed_s)
+            result = dict(result_of(ended))
+            await _fill_in(context, result)
+            result["timings_ms"] = {**result["timings_ms"], "total": round(elapsed_s * 1000, 3)}
+            return {"rid": submitted.rid, "model": submitted.model, **result}
+
+    try:
+        return JSONResponse(await unless_gone(request, work()))
+    except ClientGoneError:
+        return Response(status_code=499)
+
+
+async def _fill_in(context: Context, result: dict[str, Any]) -> None:
+    """Replace the name of stored features by the features, in base64."""
+    for item in result["items"]:
+        stored = item["feature"].pop("stored", None)
+        if stored:
+            data = await asyncio.to_thread(context.store.get, stored)
+            item["feature"]["base64"] = (await asyncio.to_thread(base64.b64encode, data)).decode()

@@ -1,0 +1,48 @@
+"""``/v1/requests``: send a request and come back for it, ask how it stands, cancel it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from api.answers import status
+from api.body import read_incoming
+from api.context import context_of
+from api.intake import read_body
+from api.routes.openapi import generate_body
+from forebay.errors import Rejected
+from forebay.task import Kind
+from handoff.record import Record, read_async
+
+router = APIRouter()
+
+
+@router.post("/v1/requests", status_code=202, openapi_extra=generate_body(), summary="Send a request, do not wait")
+async def create(request: Request) -> Response:
+    context = context_of(request)
+    incoming = read_incoming(await read_body(request, context.settings.max_body_bytes))
+    request.state.rid = incoming.rid
+    submitted = await context.submission.submit(incoming, Kind.GENERATE)
+    body = {"rid": submitted.rid, "state": "queued", "model": submitted.model, "deadline_ms": submitted.deadline_ms}
+    return JSONResponse(body, 202, {"Location": f"/v1/requests/{submitted.rid}"})
+
+
+@router.get("/v1/requests/{rid}", summary="How a request stands, or its result")
+async def show(request: Request, rid: str) -> Response:
+    return JSONResponse(status(await _found(request, rid)))
+
+
+@router.delete("/v1/requests/{rid}", summary="Cancel a request; harmless once it has ended")
+async def cancel(request: Request, rid: str) -> Response:
+    await context_of(request).submission.cancel(rid)
+    found = await _found(request, rid)
+    return JSONResponse({"rid": rid, "state": str(found.state)})
+
+
+async def _found(request: Request, rid: str) -> Record:
+    request.state.rid = rid
+    context = context_of(request)
+    found = await read_async(context.redis, context.keys, rid)
+    if found is None:
+        raise Rejected("request_not_found", f"no request has the id {rid[:128]!r}", param="rid", status=404)
+    return found

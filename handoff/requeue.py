@@ -1,0 +1,25 @@
+"""Queuing a request: the signed message around its body, for the first attempt and for every later one."""
+
+from __future__ import annotations
+
+from forebay.task import Task, TaskBody
+from handoff.envelope import Label, envelope
+from handoff.keys import queue_name
+from handoff.moves import Moved, Moves
+from handoff.record import Record
+from handoff.scripts import Move
+
+
+def queue_entry(task: Task, body: TaskBody, node: str, lane: str, secret: bytes) -> bytes:
+    """What goes onto a node's queue for one attempt."""
+    queue = queue_name(node, lane)
+    size = sum(ref.size_bytes for ref in body.media)
+    label = Label.of(task.rid, task.attempt, task.model, len(body.media), size)
+    return envelope(f"{task.rid}.{task.attempt}", queue, task.pack(secret), label)
+
+
+def requeue(moves: Moves, found: Record, attempt: int, node: str, secret: bytes) -> Move[Moved]:
+    """Queue a request again, as ``attempt``, from what its record keeps."""
+    task = Task(found.rid, found.token, attempt, found.model, found.deadline_ms, found.priority, found.body)
+    entry = queue_entry(task, TaskBody.unpack(found.body), node, found.lane, secret)
+    return moves.replay(found.rid, found.seen, attempt, node, found.lane, entry)

@@ -1,0 +1,25 @@
+"""What the one-machine run needs to know; the rest it chooses itself and hands to its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.model import ModelSource
+from forebay.settings import read_cores, read_flag, read_models, read_size, setting, whole_number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpSettings:
+    """Settings of ``forebay up``."""
+
+    models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models)
+    redis_url: str | None = setting("REDIS_URL", str, None)
+    host: str = setting("FOREBAY_HOST", str, "127.0.0.1")
+    port: int = setting("FOREBAY_PORT", whole_number(0), 8000)
+    workers: int | None = setting("FOREBAY_WORKERS", whole_number(1), None)
+    cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
+    pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_size, 1 << 30)
+    data_dir: Path | None = setting("FOREBAY_DATA_DIR", Path, None)
+    flower: bool = setting("FOREBAY_FLOWER", read_flag, True)
+    log_level: str = setting("FOREBAY_LOG_LEVEL", str.upper, "WARNING")

@@ -1,0 +1,221 @@
+"""The composition of the one-machine run: which parts there are, and what each is told."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import redis
+
+from forebay.errors import ConfigurationError, Failed
+from forebay.plugins import ENGINES, PROCESSORS, engine_class, names
+from handoff.connection import connect, redis_failures
+from handoff.pool import Pool
+from launch import redis_server
+from launch.folders import Folders
+from launch.part import Part
+from launch.redis_server import EmbeddedRedis
+from launch.settings import UpSettings
+from launch.supervisor import EndedError, Supervisor
+
+_FOREBAY = (sys.executable, "-m", "forebay")
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """Where the run can be reached."""
+
+    api: str
+    flower: str | None
+
+
+@dataclass(slots=True)
+class Run:
+    """A run in the making: folders, sockets and the environment that its parts share."""
+
+    settings: UpSettings
+    folders: Folders
+    say: Callable[[str], None]
+    embedded: EmbeddedRedis | None
+    listening: socket.socket
+    flower_port: int | None
+    secret: str = field(default_factory=lambda: secrets.token_hex(32))
+
+    @property
+    def redis_url(self) -> str:
+        return self.embedded.url if self.embedded else str(self.settings.redis_url)
+
+    @property
+    def urls(self) -> Urls:
+        host, port = self.listening.getsockname()[:2]
+        flower = None if self.flower_port is None else f"http://127.0.0.1:{self.flower_port}"
+        return Urls(f"http://{host}:{port}", flower)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every part is told."""
+        settings = self.settings
+        media = (settings.data_dir or self.folders.disk) / "media"
+        env = {
+            "FOREBAY_SECRET": self.secret,
+            "REDIS_URL": self.redis_url,
+            "FOREBAY_DEPLOYMENT": self.folders.name,
+            "FOREBAY_NODE": "local",
+            "FOREBAY_RUN_DIR": str(self.folders.shm),
+            "FOREBAY_POOL_BYTES": str(settings.pool_bytes),
+            "FOREBAY_MEDIA": f"spool:{media}",
+            "FOREBAY_MODELS": ",".join(map(str, settings.models)),
+            "FOREBAY_EVENTS": "1" if self.flower_port else "0",
+            "FOREBAY_LOG_LEVEL": settings.log_level,
+        }
+        if settings.workers:
+            env["FOREBAY_WORKERS"] = str(settings.workers)
+        if settings.cores:
+            env["FOREBAY_CORES"] = ",".join(map(str, settings.cores))
+        return env
+
+    def redis_part(self) -> Part:
+        assert self.embedded is not None
+        return Part("redis", self.embedded.argv, is_ready=lambda: answers(self.redis_url))
+
+    def worker_parts(self) -> list[Part]:
+        """The worker, and a scheduler for every model that has an engine."""
+        env = self.environment
+        parts = [Part("worker", [*_FOREBAY, "worker"], env)]
+        for model in self.settings.models:
+            if engine_class(model) is None:
+                self.say(f"{model.name}: no engine, /v1/preprocess only")
+                continue
+            own = {**env, "FOREBAY_MODEL": str(model)}
+            parts.append(Part(f"scheduler:{model.name}", [*_FOREBAY, "scheduler"], own))
+        return parts
+
+    def flower_part(self) -> Part:
+        argv = [sys.executable, "-m", "launch.flower", str(self.flower_port)]
+        return Part("flower", argv, self.environment, is_ready=lambda: listens(self.flower_port or 0))
+
+    def api_part(self) -> Part:
+        fd = self.listening.fileno()
+        env = {**self.environment, "FOREBAY_LISTEN_FD": str(fd)}
+        return Part("api", [*_FOREBAY, "api"], env, pass_fds=(fd,))
+
+
+@contextmanager
+def running(settings: UpSettings, say: Callable[[str], None]) -> Iterator[tuple[Supervisor, Urls]]:
+    """A whole deployment on this machine, ready, for the time of the block; afterwards nothing of it is left.
+
+    Raises:
+        ConfigurationError: something is missing; nothing was started.
+        PartFailedError: a part could not be started.
+    """
+    check_platform()
+    check_models(settings)
+    folders = Folders.make()
+    try:
+        with _listening(settings) as listening:
+            run = _prepare(settings, folders, listening, say)
+            supervisor = Supervisor(folders.disk, say)
+            with supervisor.catching_signals():
+                yield from _supervised(run, supervisor)
+    finally:
+        folders.remove()
+
+
+def _prepare(settings: UpSettings, folders: Folders, listening: socket.socket, say: Callable[[str], None]) -> Run:
+    embedded = None if settings.redis_url else redis_server.prepare(folders.disk, settings.data_dir)
+    if settings.redis_url and not answers(settings.redis_url):
+        raise ConfigurationError(f"no Redis answers at {_without_password(settings.redis_url)}")
+    flower_port = redis_server.free_port() if settings.flower else None
+    Pool.create(folders.shm / "pool", settings.pool_bytes)
+    return Run(settings, folders, say, embedded, listening, flower_port)
+
+
+def _supervised(run: Run, supervisor: Supervisor) -> Iterator[tuple[Supervisor, Urls]]:
+    try:
+        if run.embedded:
+            supervisor.start([run.redis_part()])
+        supervisor.start([*run.worker_parts(), *([run.flower_part()] if run.flower_port else [])])
+        # The API starts last and stops first: what it has accepted still finds workers and engines.
+        supervisor.start([run.api_part()])
+        yield supervisor, run.urls
+        supervisor.drain()
+    except EndedError:
+        run.say("ended without draining")
+    finally:
+        if not run.embedded:
+            forget(run.redis_url, f"{run.folders.name}:")
+        supervisor.end()
+
+
+@contextmanager
+def _listening(settings: UpSettings) -> Iterator[socket.socket]:
+    """The API's socket, held by the launcher so that a restarted API refuses no connection."""
+    try:
+        listening = socket.create_server((settings.host, settings.port), backlog=2048)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    with listening:
+        os.set_inheritable(listening.fileno(), True)
+        yield listening
+
+
+def check_platform() -> None:
+    """Linux only: tmpfs, file locks that die with their holder, CPU affinity."""
+    if sys.platform != "linux":
+        raise ConfigurationError(f"forebay up needs Linux (tmpfs, fcntl locks, CPU affinity), not {sys.platform}")
+
+
+def check_models(settings: UpSettings) -> None:
+    """Refuse a model that no installed package knows, before anything is started."""
+    known = names(PROCESSORS)
+    for model in settings.models:
+        if model.name not in known:
+            raise ConfigurationError(
+                f"no installed package has a processor for {model.name!r}; installed: {', '.join(known)} "
+                f"(engines: {', '.join(names(ENGINES))})"
+            )
+    if not settings.models:
+        raise ConfigurationError(f"--model is not given; installed: {', '.join(known)}")
+
+
+def answers(url: str) -> bool:
+    """Whether a Redis answers there now."""
+    client = redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1, retry=None)
+    try:
+        return bool(client.ping())
+    except (redis.RedisError, OSError):
+        return False
+    finally:
+        client.close()
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections on a loopback port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def forget(url: str, prefix: str) -> None:
+    """Remove a run's keys from a Redis that outlives it."""
+    client = connect(url, "forget")
+    try:
+        with redis_failures():
+            for key in client.scan_iter(f"{prefix}*", count=1000):
+                client.delete(key)
+    except Failed:
+        return  # a Redis that has gone took the keys along, or keeps them where we cannot reach
+    finally:
+        client.close()
+
+
+def _without_password(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{tail}" if at else url

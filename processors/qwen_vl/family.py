@@ -1,0 +1,129 @@
+"""The three processors. They differ in their settings and in the model types they serve, in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, ClassVar, cast
+
+from forebay import (
+    Capabilities,
+    DType,
+    Expansion,
+    Feature,
+    Image,
+    Layout,
+    Media,
+    Modality,
+    ModelSource,
+    Positions,
+    Processed,
+    Processor,
+    Rejected,
+    Tokenizer,
+    Work,
+)
+from processors.qwen_vl import mrope
+from processors.qwen_vl import tokenizer as tokenizers
+from processors.qwen_vl.folder import read_settings
+from processors.qwen_vl.geometry import Grid
+from processors.qwen_vl.settings import QWEN2, QWEN3, Settings
+
+MAX_IMAGES = 64
+GRID = "image_grid_thw"
+
+
+class QwenVL(Processor):
+    """Images of the Qwen-VL family. A feature is ``float32 [patches, channels * temporal * patch * patch]``."""
+
+    defaults: ClassVar[Settings]
+    model_types: ClassVar[tuple[str, ...]]
+
+    def __init__(self, model: ModelSource) -> None:
+        super().__init__(model)
+        self.settings = read_settings(model, self.model_types) if model.folder else self.defaults
+        # torch comes with the kernel, so only where a processor is built: in a worker's child, after the fork.
+        from processors.qwen_vl.kernel import Kernel
+
+        self._kernel = Kernel(self.settings.geometry, self.settings.normalisation)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            modalities={Modality.IMAGE: MAX_IMAGES},
+            placeholders={Modality.IMAGE: self.settings.special.image_pad},
+            rows_per_token=self.settings.geometry.merge**2,
+            vocabulary=self.settings.vocabulary,
+        )
+
+    def config(self) -> Mapping[str, Any]:
+        torch = version("torch").partition("+")[0]  # a release resizes alike in all its builds
+        return {"settings": self.settings.as_json(), "resize": f"torch {torch}, uint8, bicubic, antialiased"}
+
+    def tokenizer(self) -> Tokenizer | None:
+        path = self.model.folder / tokenizers.TOKENIZER if self.model.folder else tokenizers.packaged_file()
+        if path is None or not path.is_file():
+            return None
+        tokenizers.check_special_tokens(path, self.settings.special)
+        return None if self.model.folder else tokenizers.load(path)
+
+    def feature_bytes(self, media: Media) -> int:
+        if not isinstance(media, Image):
+            return 0
+        geometry = self.settings.geometry
+        try:
+            patches = geometry.grid(media.height, media.width).patches
+        except Rejected:
+            return 0  # process_item will refuse it, and ask for nothing
+        return patches * geometry.patch_values * DType.FLOAT32.itemsize
+
+    def process_item(self, media: Media, work: Work) -> Processed:
+        if not isinstance(media, Image):
+            return super().process_item(media, work)
+        geometry = self.settings.geometry
+        grid = geometry.grid(media.height, media.width, _param(media, work))
+        feature = work.empty((grid.patches, geometry.patch_values), DType.FLOAT32)
+        self._kernel.write(media.pixels, grid, feature)
+        return Processed(Feature.of(feature, DType.FLOAT32), geometry.tokens(grid), {GRID: grid.as_list()})
+
+    def layout(self, processed: Processed, modality: Modality) -> Layout:
+        return Layout.repeat(self.settings.special.image_pad, processed.tokens)
+
+    def positions(self, expansion: Expansion, items: Sequence[Processed]) -> Positions | None:
+        if not items:
+            return None  # text alone counts in step on all three axes
+        merge = self.settings.geometry.merge
+        grids = (_grid(item).merged(merge) for item in items)
+        placed = zip((spans[0] for spans in expansion.spans), grids, strict=True)
+        return mrope.positions(len(expansion.input_ids), sorted(placed, key=lambda pair: pair[0].first))
+
+
+class Qwen2VL(QwenVL):
+    """Qwen2-VL."""
+
+    defaults = QWEN2
+    model_types = ("qwen2_vl",)
+
+
+class Qwen25VL(QwenVL):
+    """Qwen2.5-VL, which sees a still image exactly as Qwen2-VL does."""
+
+    defaults = QWEN2
+    model_types = ("qwen2_5_vl",)
+
+
+class Qwen3VL(QwenVL):
+    """Qwen3-VL, dense and mixture of experts."""
+
+    defaults = QWEN3
+    model_types = ("qwen3_vl", "qwen3_vl_moe")
+
+
+def _grid(item: Processed) -> Grid:
+    t, h, w = cast("list[int]", item.model_specific[GRID])
+    return Grid(t, h, w)
+
+
+def _param(media: Media, work: Work) -> str:
+    """Where the caller put this image."""
+    images = [one for one in work.media if one.modality is Modality.IMAGE]
+    return next((f"image_data[{number}]" for number, one in enumerate(images) if one is media), "image_data")

@@ -1,0 +1,83 @@
+"""Pixels to patches: resize, normalise and reorder, written straight into the feature.
+
+Bit-equal to the torchvision backend of Hugging Face's ``Qwen2VLImageProcessor`` on a CPU. Work goes through blocks
+that fit the cache, so the only large array besides the feature is the resized picture, in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from processors.qwen_vl.geometry import CHANNELS, Geometry, Grid
+from processors.qwen_vl.resize import Pixels, resize
+from processors.qwen_vl.settings import Normalisation
+from processors.qwen_vl.space import Space
+
+Blocks = npt.NDArray[Any]
+
+BLOCK_BYTES = 1 << 20  # normalised values of one block; measured: smaller costs calls, larger leaves the cache
+
+
+class Kernel:
+    """The pixel path of one model. Holds constants only; a call leaves nothing of its picture behind."""
+
+    def __init__(self, geometry: Geometry, normalisation: Normalisation) -> None:
+        self._geometry = geometry
+        self._mean = self._tiled(normalisation.mean, normalisation.rescale)
+        self._std = self._tiled(normalisation.std, normalisation.rescale)
+
+    def write(self, pixels: Pixels, grid: Grid, feature: npt.NDArray[np.float32]) -> None:
+        """Fill ``feature``, ``float32 [patches, values]``, with the patches of ``pixels``, ``uint8 [h, w, 3]``."""
+        resized = resize(pixels, grid.h * self._geometry.patch, grid.w * self._geometry.patch)
+        source, target = self._as_tokens(resized, grid), self._as_patches(feature, grid)
+        space = Space(self._block_tokens(grid), source.shape[2:])
+        for rows, columns in self._blocks(grid):
+            self._write_block(source[rows, columns], target[rows, columns], space)
+
+    def _write_block(self, source: Blocks, target: Blocks, space: Space) -> None:
+        """Gather the block's bytes patch by patch, normalise them, and lay them out channel by channel."""
+        stage = space.stage(source.shape[0], source.shape[1])
+        # One row of patches at a time: more streams at once than the prefetcher follows cost twice as much.
+        for row, gathered in enumerate(stage.rows):
+            np.copyto(gathered, source[:, :, row])
+        np.copyto(stage.values, stage.bytes)
+        # Subtract, then divide: a fused or reciprocal form rounds differently from the reference.
+        stage.patches.sub_(self._mean).div_(self._std)
+        np.copyto(target, stage.channels)
+
+    def _as_tokens(self, resized: Pixels, grid: Grid) -> Blocks:
+        """View a picture as ``[token row, token column, merge, merge, patch, patch * channels]``."""
+        patch, merge = self._geometry.patch, self._geometry.merge
+        split = resized.reshape(grid.h // merge, merge, patch, grid.w // merge, merge, patch * CHANNELS)
+        return split.transpose(0, 3, 1, 4, 2, 5)
+
+    def _as_patches(self, feature: npt.NDArray[np.float32], grid: Grid) -> Blocks:
+        """View a feature as ``[token row, token column, merge, merge, channel, temporal, patch * patch]``."""
+        patch, merge = self._geometry.patch, self._geometry.merge
+        shape = (grid.h // merge, grid.w // merge, merge, merge, CHANNELS, self._geometry.temporal, patch * patch)
+        return feature.reshape(shape, copy=False)
+
+    def _blocks(self, grid: Grid) -> Iterator[tuple[slice, slice]]:
+        """Cover the token grid: several rows of a narrow picture at once, parts of a row of a wide one."""
+        rows, columns = self._block_tokens(grid)
+        merged = grid.merged(self._geometry.merge)
+        for row in range(0, merged.h, rows):
+            for column in range(0, merged.w, columns):
+                yield slice(row, row + rows), slice(column, column + columns)
+
+    def _block_tokens(self, grid: Grid) -> tuple[int, int]:
+        merged = grid.merged(self._geometry.merge)
+        token_bytes = CHANNELS * self._geometry.factor**2 * np.dtype(np.float32).itemsize
+        room = max(1, BLOCK_BYTES // token_bytes)
+        columns = min(merged.w, room)
+        return min(merged.h, max(1, room // columns)), columns
+
+    def _tiled(self, channels: tuple[float, float, float], rescale: float) -> torch.Tensor:
+        """A channel constant for every byte of a patch, in float32 and in the order of the reference's own sum."""
+        scaled = torch.tensor(channels) * (1.0 / rescale)
+        return scaled.repeat(self._geometry.patch**2)

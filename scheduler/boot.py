@@ -1,0 +1,91 @@
+"""A scheduler process from start to end: load the engine, open the pool, run the loop, drain."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from types import FrameType
+
+from forebay.engine import Engine
+from forebay.errors import ConfigurationError, Failed
+from forebay.notify import notify
+from forebay.plugins import engine_class
+from handoff.connection import connect
+from handoff.keys import Keys
+from handoff.moves import Moves
+from handoff.pool import Owner, Pool
+from scheduler.intake import Intake
+from scheduler.loop import Scheduler
+from scheduler.settings import SchedulerSettings
+
+log = logging.getLogger(__name__)
+
+_LOOK_FOR_POOL_EVERY_S = 0.2
+
+
+def run_scheduler(settings: SchedulerSettings) -> int:
+    """Run until told to stop; the exit status.
+
+    Raises:
+        ConfigurationError: no engine for the model, or no pool.
+    """
+    engine = _load_engine(settings)
+    _wait_for_pool(settings)
+    life = Owner(settings.folder, "scheduler")
+    intake = Intake(
+        redis=connect(settings.redis_url, f"scheduler-{settings.model.name}"),
+        moves=Moves(Keys(settings.prefix)),
+        pool=Pool(settings.pool_path, life.id, writable=False),
+        node=settings.node,
+        model=settings.model.name,
+    )
+    scheduler = Scheduler(intake, engine, settings.secret, settings.drain_s)
+    _stop_on_signals(scheduler)
+    try:
+        _start(scheduler)
+        scheduler.run()
+    finally:
+        engine.close()
+        life.close()
+    return 0
+
+
+def _load_engine(settings: SchedulerSettings) -> Engine:
+    cls = engine_class(settings.model)
+    if cls is None:
+        raise ConfigurationError(f"model {str(settings.model)!r} has no engine that can run it")
+    began = time.monotonic()
+    engine = cls.create(settings.model)
+    log.info("engine loaded", extra={"model": settings.model.name, "seconds": round(time.monotonic() - began, 2)})
+    return engine
+
+
+def _wait_for_pool(settings: SchedulerSettings) -> None:
+    give_up_at = time.monotonic() + settings.pool_wait_s
+    while not settings.pool_path.exists():
+        if time.monotonic() > give_up_at:
+            raise ConfigurationError(f"no feature pool at {settings.pool_path}; the node's worker makes it")
+        time.sleep(_LOOK_FOR_POOL_EVERY_S)
+
+
+def _start(scheduler: Scheduler) -> None:
+    try:
+        scheduler.announce()
+    except Failed as error:
+        raise ConfigurationError(f"REDIS_URL: {error.message}") from error
+    log.info("scheduler ready", extra={"model": scheduler.intake.model, "scheduler": scheduler.intake.scheduler})
+    notify(READY=1)
+
+
+def _stop_on_signals(scheduler: Scheduler) -> None:
+    """The first signal drains, the second ends."""
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if scheduler.is_stopping:
+            sys.exit(128 + number)
+        scheduler.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)

@@ -1,0 +1,133 @@
+"""The face for engines: poll the index, map features without a copy, release them.
+
+A serving system of its own uses this class alone: ``poll``, ``Taken.admission``, ``release``.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from forebay.engine import Admission, AdmittedItem, Room
+from forebay.features import Int64Array, Positions
+from forebay.ticket import ArrayAt, Ticket, TicketItem
+from handoff.connection import MAX_BLOCK_MS, Client, redis_failures
+from handoff.moves import Claimed, Moves
+from handoff.pool import Block, LiveViewError, Pool, StaleHandleError
+from handoff.scripts import perform
+
+log = logging.getLogger(__name__)
+
+ANY_SIZE = 2**53  # as token room: whatever its size
+
+
+@dataclass(slots=True, eq=False)
+class Taken:
+    """A claimed request with its features mapped. ``admission`` is dropped on release, and its arrays with it."""
+
+    claim: str
+    ticket: Ticket
+    admission: Admission | None
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def rid(self) -> str:
+        return self.ticket.rid
+
+
+@dataclass(slots=True)
+class Intake:
+    """Claims tickets of one model on one node, under leases, for one scheduler process."""
+
+    redis: Client
+    moves: Moves
+    pool: Pool
+    node: str
+    model: str
+    held: dict[str, Taken] = field(default_factory=dict)
+    _lingering: list[Block] = field(default_factory=list)
+
+    @property
+    def scheduler(self) -> str:
+        """The name under which this process holds claims and blocks."""
+        return self.pool.owner
+
+    def wait(self) -> None:
+        """Sleep until something is parked, or a second has passed."""
+        with redis_failures():
+            self.redis.blpop([self.moves.keys.wake(self.node, self.model)], MAX_BLOCK_MS / 1000)
+
+    def poll(self, room: Room) -> tuple[list[Taken], list[Claimed]]:
+        """Claim what fits the room, in order, and map it.
+
+        Returns:
+            What was taken, and what was claimed but whose features are gone; the caller ends or replays the latter.
+
+        Raises:
+            Failed: Redis cannot be reached.
+        """
+        if room.requests < 1 or room.tokens < 1:
+            return [], []
+        nonce = secrets.token_hex(8)
+        move = self.moves.claim(self.scheduler, nonce, self.node, self.model, most=room.requests, tokens=room.tokens)
+        taken, gone = [], []
+        for claimed in perform(self.redis, move):
+            try:
+                taken.append(self._map(claimed))
+            except StaleHandleError as error:
+                log.error("features gone", extra={"rid": claimed.rid, "reason": str(error)})
+                gone.append(claimed)
+        self.held.update({one.rid: one for one in taken})
+        return taken, gone
+
+    def renew(self) -> list[Taken]:
+        """Extend the leases of everything held; what is no longer ours comes back, still mapped."""
+        if not self.held:
+            return []
+        claims = {rid: taken.claim for rid, taken in self.held.items()}
+        lost = perform(self.redis, self.moves.renew(self.scheduler, self.node, self.model, claims))
+        return [self.held[rid] for rid in lost if rid in self.held]
+
+    def release(self, taken: Taken) -> None:
+        """Free the features of a request. Whoever keeps an array keeps its block, until the array goes."""
+        self.held.pop(taken.rid, None)
+        taken.admission = None
+        self._lingering += taken.blocks
+        self._release_lingering()
+        if self._lingering:
+            log.warning("features still referenced", extra={"rid": taken.rid, "blocks": len(self._lingering)})
+
+    def _release_lingering(self) -> None:
+        self._lingering = [block for block in self._lingering if not self._released(block)]
+
+    def _released(self, block: Block) -> bool:
+        try:
+            block.release()
+        except LiveViewError:
+            return False
+        self.pool.free(block.handle)
+        return True
+
+    def _map(self, claimed: Claimed) -> Taken:
+        ticket = Ticket.unpack(claimed.ticket)
+        blocks = tuple(self.pool.take(handle) for handle in ticket.blocks)
+        return Taken(claimed.claim, ticket, _admission(ticket, blocks), blocks)
+
+
+def _admission(ticket: Ticket, blocks: Sequence[Block]) -> Admission:
+    def view(at: ArrayAt) -> Any:
+        return blocks[at.block].array(at)
+
+    ids: Int64Array = np.frombuffer(ticket.ids, "<i8") if isinstance(ticket.ids, bytes) else view(ticket.ids)
+    positions = None if ticket.mrope is None else Positions(view(ticket.mrope), ticket.mrope_delta)
+    items = tuple(_item(item, view(item.feature)) for item in ticket.items)
+    return Admission(ticket.rid, ids, items, positions, ticket.sampling)
+
+
+def _item(item: TicketItem, array: Any) -> AdmittedItem:
+    return AdmittedItem(item.modality, array, item.feature.dtype, item.spans, item.hash, dict(item.model_specific))

@@ -1,0 +1,197 @@
+"""The scheduler's loop: take what fits, step the engine, pass on what it says, give back what is finished.
+
+It waits on Redis only when the engine has nothing to do; otherwise it just looks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from forebay.engine import Emission, Engine, Room
+from forebay.errors import Failed, Problem, Rejected
+from handoff import nodes, record
+from handoff.moves import Claimed, End, Fence
+from handoff.requeue import requeue
+from handoff.scripts import Move, perform, perform_all
+from scheduler.batch import Running
+from scheduler.intake import ANY_SIZE, Intake, Taken
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.005  # while the engine works; a look costs a round trip of its time
+_RENEW_EVERY_S = 0.5  # also how soon a cancelled request is noticed
+_PAUSE_WITHOUT_REDIS_S = 0.5
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """One model's scheduler on one node."""
+
+    intake: Intake
+    engine: Engine
+    secret: bytes
+    drain_s: float
+    running: dict[str, Running] = field(default_factory=dict)
+    _stop_at: float | None = None
+    _looked_at: float = 0.0
+    _renewed_at: float = 0.0
+    _announced_at: float = float("-inf")
+
+    def stop(self) -> None:
+        """Admit nothing more, and end when what is running has ended. Safe to call twice."""
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self.drain_s
+            log.info("draining", extra={"running": len(self.running)})
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop_at is not None
+
+    @property
+    def is_over(self) -> bool:
+        if self._stop_at is None:
+            return False
+        return not self.running or time.monotonic() > self._stop_at
+
+    def run(self) -> None:
+        """Work until stopped. Without Redis the engine pauses, and goes on when it is back."""
+        while not self.is_over:
+            try:
+                self.turn()
+            except Failed as error:
+                log.warning("scheduler paused", extra={"reason": error.message, "running": len(self.running)})
+                time.sleep(_PAUSE_WITHOUT_REDIS_S)
+        self._withdraw()
+
+    def turn(self) -> None:
+        """One round of the loop."""
+        self.announce()
+        if self._stop_at is None:
+            self._look()
+        if self.running:
+            self._step()
+            self._renew()
+
+    def announce(self) -> None:
+        """Say that this engine lives, now and then."""
+        if time.monotonic() - self._announced_at > nodes.ANNOUNCE_S:
+            intake = self.intake
+            part = f"engine:{intake.model}"
+            nodes.announce(intake.redis, intake.moves.keys, intake.node, part, {"scheduler": intake.scheduler})
+            self._announced_at = time.monotonic()
+
+    def _withdraw(self) -> None:
+        intake = self.intake
+        nodes.withdraw(intake.redis, intake.moves.keys, intake.node, f"engine:{intake.model}")
+
+    def _look(self) -> None:
+        if self.running and time.monotonic() - self._looked_at < _LOOK_EVERY_S:
+            return
+        room = self.engine.room()
+        taken, gone = self.intake.poll(room)
+        if not self.running and not taken and not gone:
+            taken, gone = self._look_at_first(room)
+        self._looked_at = time.monotonic()
+        for one in taken:
+            self._admit(one)
+        for claimed in gone:
+            self._replay(claimed)
+        if not self.running and not taken and not gone:
+            self.intake.wait()
+
+    def _look_at_first(self, room: Room) -> tuple[list[Taken], list[Claimed]]:
+        """An idle engine that takes nothing may face a request that can never fit: refuse that one."""
+        taken, gone = self.intake.poll(Room(1, ANY_SIZE))
+        for one in list(taken):
+            tokens = one.ticket.prompt_tokens
+            if tokens > room.tokens:
+                taken.remove(one)
+                message = f"the expanded prompt has {tokens} tokens; the engine takes at most {room.tokens}"
+                self._end(one, End.of(Problem.of(Rejected("prompt_too_long", message))))
+        return taken, gone
+
+    def _admit(self, taken: Taken) -> None:
+        assert taken.admission is not None
+        try:
+            self.engine.admit(taken.admission)
+        except Exception as error:  # noqa: BLE001 - an engine is a guest; what it refuses fails alone
+            self._fail(taken, error)
+            return
+        self.running[taken.rid] = Running(taken)
+        log.info("admitted", extra={"rid": taken.rid, "tokens": taken.ticket.prompt_tokens})
+
+    def _step(self) -> None:
+        try:
+            emissions = self.engine.step()
+        except Exception as error:  # noqa: BLE001 - a failed step leaves no request of the engine in a known state
+            for running in list(self.running.values()):
+                self.engine.abort(running.taken.rid)
+                self._drop(running)
+                self._fail(running.taken, error)
+            return
+        self._pass_on(emissions)
+
+    def _pass_on(self, emissions: Sequence[Emission]) -> None:
+        """Send the pieces of one step in one round trip, then write the ends."""
+        pieces: list[tuple[Running, Move[bool]]] = []
+        for emission in emissions:
+            running = self.running.get(emission.rid)
+            if running is None:
+                continue
+            running.take(emission)
+            if emission.error is not None:
+                self._drop(running)
+                self._fail(running.taken, emission.error)
+            elif emission.finish_reason is not None:
+                self._drop(running)
+                self._end(running.taken, End.done(running.result(emission)))
+            elif emission.text:
+                pieces.append((running, self._piece(running, emission)))
+        kept = perform_all(self.intake.redis, [move for _, move in pieces])
+        for (running, _), still_ours in zip(pieces, kept, strict=True):
+            if not still_ours:
+                self._abort(running)
+
+    def _piece(self, running: Running, emission: Emission) -> Move[bool]:
+        taken = running.taken
+        return self.intake.moves.emit(taken.rid, taken.claim, running.next_sequence(), running.piece(emission))
+
+    def _renew(self) -> None:
+        if time.monotonic() - self._renewed_at < _RENEW_EVERY_S:
+            return
+        self._renewed_at = time.monotonic()
+        for taken in self.intake.renew():
+            running = self.running.get(taken.rid)
+            if running is not None:
+                self._abort(running)
+
+    def _abort(self, running: Running) -> None:
+        log.info("no longer wanted", extra={"rid": running.taken.rid})
+        self.engine.abort(running.taken.rid)
+        self._drop(running)
+        self.intake.release(running.taken)
+
+    def _drop(self, running: Running) -> None:
+        self.running.pop(running.taken.rid, None)
+
+    def _fail(self, taken: Taken, error: Exception) -> None:
+        if not isinstance(error, Rejected):
+            log.error("engine failed", extra={"rid": taken.rid}, exc_info=error)
+        self._end(taken, End.of(Problem.of(error)))
+
+    def _end(self, taken: Taken, end: End) -> None:
+        """Features first, then the end: whoever sees the end finds the pool as it was before the request."""
+        self.intake.release(taken)
+        moves = self.intake.moves
+        moved = perform(self.intake.redis, moves.finish(taken.rid, Fence.claim(taken.claim), end))
+        log.info("request ended", extra={"rid": taken.rid, "state": str(end.state), "written": moved.ok})
+
+    def _replay(self, claimed: Claimed) -> None:
+        """Have features that are gone made again."""
+        intake = self.intake
+        found = record.read(intake.redis, intake.moves.keys, claimed.rid)
+        if found is not None and not found.state.is_end:
+            perform(intake.redis, requeue(intake.moves, found, found.attempt + 1, intake.node, self.secret))

@@ -1,0 +1,19 @@
+"""What a scheduler process needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forebay.model import ModelSource
+from forebay.settings import NodeSettings, setting, whole_number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings(NodeSettings):
+    """Settings of ``forebay scheduler``."""
+
+    model: ModelSource = setting("FOREBAY_MODEL", ModelSource.parse)
+    pool_wait_s: int = setting("FOREBAY_POOL_WAIT_S", whole_number(0), 60)
+    """How long to wait for the node's worker to make the pool."""
+    drain_s: int = setting("FOREBAY_DRAIN_S", whole_number(0), 30)
+    """How long a stopping scheduler goes on with what it has admitted."""

@@ -1,0 +1,48 @@
+"""Golden values, pictures and the reference processors."""
+
+import json
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The recorded values and the pixels they start from."""
+
+    cases: list[dict]
+    decoded: dict[str, dict]
+
+    def pixels(self, name: str) -> np.ndarray:
+        """Pixels of an input, from the recorded decode where that differs from Pillow's."""
+        recorded = self.decoded[name].get("decoded_png")
+        with Pillow.open(GOLDEN / (recorded or f"inputs/{name}")) as picture:
+            return np.array(picture.convert("RGB"))
+
+
+@pytest.fixture(scope="session")
+def golden() -> Golden:
+    data = json.loads((GOLDEN / "golden.json").read_text())
+    # "pil" is the other backend of the reference; Forebay computes the default one.
+    return Golden([case for case in data["cases"] if case["resample"] == "aten_u8"], data["decode"])
+
+
+@pytest.fixture(scope="session")
+def transformers():
+    """Hugging Face transformers with its torchvision backend; absent at home is a skip, in CI a failure."""
+    missing = [name for name in ("transformers", "torchvision") if find_spec(name) is None]
+    if missing and "CI" not in os.environ:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    from tests.support import torchvision_shim  # noqa: F401  (before transformers)
+
+    import transformers
+
+    assert transformers.__version__ == "5.24.0"
+    return transformers
