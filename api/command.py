@@ -70,8 +70,10 @@ def _serve(settings: ApiSettings, listening: socket.socket) -> int:
             log.info("draining", extra={"signal": signal.Signals(sig).name})
             super().handle_exit(sig, frame)
 
-    host, port = listening.getsockname()[:2]
-    print(f"listening on http://{host}:{port}", flush=True)  # noqa: T201 - what --port 0 picked
+    if settings.listen_fd is None:
+        host, port = listening.getsockname()[:2]
+        click.echo(f"listening on http://{host}:{port}")  # what --port 0 picked
+        sys.stdout.flush()
     server = Server(config)
     server.run(sockets=[listening])
     return 0 if server.started else 1

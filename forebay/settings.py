@@ -139,7 +139,7 @@ def load(cls: type[S], overrides: Mapping[str, str | None] | None = None) -> S:
     given = dict(os.environ) | {name: text for name, text in (overrides or {}).items() if text is not None}
     values: dict[str, Any] = {}
     wrong: list[str] = []
-    for one in fields(cast(Any, cls)):
+    for one in fields(cast("Any", cls)):
         text = given.get(one.metadata["variable"])
         if text is not None:
             _read_into(values, one, text, wrong)

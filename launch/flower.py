@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 
 from forebay.settings import SharedSettings, load
@@ -12,7 +11,6 @@ from handoff.queue import make_app
 def main() -> None:
     """Run Flower on the port given as the only argument."""
     settings = load(SharedSettings)
-    logging.getLogger("tornado.access").setLevel(logging.ERROR)
     make_app(settings).start(
         [
             "flower",
@@ -21,7 +19,7 @@ def main() -> None:
             "--max_tasks=5000",
             "--purge_offline_workers=300",
             "--task_runtime_metric_buckets=0.005,0.01,0.02,0.05,0.1,0.2,0.5,1,2,5",
-            "--logging=warning",
+            "--logging=error",  # it warns of every worker that is still starting
         ]
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.model import ModelSource
-from forebay.settings import read_cores, read_flag, read_models, read_size, setting, whole_number
+from forebay.settings import read_cores, read_flag, read_models, read_name, read_size, setting, whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +15,9 @@ class UpSettings:
 
     models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models)
     redis_url: str | None = setting("REDIS_URL", str, None)
+    deployment: str | None = setting("FOREBAY_DEPLOYMENT", read_name, None)
+    """Name before every key. On a Redis of somebody else's, a run without one takes a name of its own and, when it
+    ends, its keys with it; a named one finds its requests again."""
     host: str = setting("FOREBAY_HOST", str, "127.0.0.1")
     port: int = setting("FOREBAY_PORT", whole_number(0), 8000)
     workers: int | None = setting("FOREBAY_WORKERS", whole_number(1), None)

@@ -56,6 +56,8 @@ class Supervisor:
     ready_within_s: float = 180.0
     drain_within_s: float = 45.0
     signals: int = 0
+    shared_folders: Sequence[Path] = ()
+    """Other folders of the run, for those who check that nothing is left of it."""
     _places: list[_Place] = field(default_factory=list)
 
     def start(self, parts: Sequence[Part]) -> None:

@@ -8,7 +8,8 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 
 import redis
 
@@ -44,7 +45,12 @@ class Run:
     embedded: EmbeddedRedis | None
     listening: socket.socket
     flower_port: int | None
-    secret: str = field(default_factory=lambda: secrets.token_hex(32))
+    secret: str
+
+    @property
+    def deployment(self) -> str:
+        """The run's own Redis has one deployment; on another's, ours must not meet anybody's."""
+        return self.settings.deployment or ("forebay" if self.embedded else self.folders.name)
 
     @property
     def redis_url(self) -> str:
@@ -64,8 +70,8 @@ class Run:
         env = {
             "FOREBAY_SECRET": self.secret,
             "REDIS_URL": self.redis_url,
-            "FOREBAY_DEPLOYMENT": self.folders.name,
-            "FOREBAY_NODE": "local",
+            "FOREBAY_DEPLOYMENT": self.deployment,
+            "FOREBAY_NODE": "local" if self.embedded else self.folders.name,
             "FOREBAY_RUN_DIR": str(self.folders.shm),
             "FOREBAY_POOL_BYTES": str(settings.pool_bytes),
             "FOREBAY_MEDIA": f"spool:{media}",
@@ -119,7 +125,7 @@ def running(settings: UpSettings, say: Callable[[str], None]) -> Iterator[tuple[
     try:
         with _listening(settings) as listening:
             run = _prepare(settings, folders, listening, say)
-            supervisor = Supervisor(folders.disk, say)
+            supervisor = Supervisor(folders.disk, say, shared_folders=[folders.shm])
             with supervisor.catching_signals():
                 yield from _supervised(run, supervisor)
     finally:
@@ -132,7 +138,8 @@ def _prepare(settings: UpSettings, folders: Folders, listening: socket.socket, s
         raise ConfigurationError(f"no Redis answers at {_without_password(settings.redis_url)}")
     flower_port = redis_server.free_port() if settings.flower else None
     Pool.create(folders.shm / "pool", settings.pool_bytes)
-    return Run(settings, folders, say, embedded, listening, flower_port)
+    secret = read_secret(settings.data_dir)
+    return Run(settings, folders, say, embedded, listening, flower_port, secret)
 
 
 def _supervised(run: Run, supervisor: Supervisor) -> Iterator[tuple[Supervisor, Urls]]:
@@ -147,9 +154,9 @@ def _supervised(run: Run, supervisor: Supervisor) -> Iterator[tuple[Supervisor, 
     except EndedError:
         run.say("ended without draining")
     finally:
-        if not run.embedded:
-            forget(run.redis_url, f"{run.folders.name}:")
         supervisor.end()
+        if run.deployment == run.folders.name:
+            forget(run.redis_url, f"{run.deployment}:")
 
 
 @contextmanager
@@ -181,6 +188,21 @@ def check_models(settings: UpSettings) -> None:
             )
     if not settings.models:
         raise ConfigurationError(f"--model is not given; installed: {', '.join(known)}")
+
+
+def read_secret(data_dir: Path | None) -> str:
+    """What signs the tasks: the environment's, else the data folder's, else one for this run."""
+    if "FOREBAY_SECRET" in os.environ:
+        return os.environ["FOREBAY_SECRET"]
+    fresh = secrets.token_hex(32)
+    if data_dir is None:
+        return fresh
+    data_dir.mkdir(parents=True, exist_ok=True)
+    path = data_dir / "secret"
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(fresh)
+    return path.read_text()
 
 
 def answers(url: str) -> bool:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import warnings
+from types import FrameType
 from typing import Any
 
 from billiard.process import current_process
 from celery import Celery, bootsteps, signals
+from celery.exceptions import SecurityWarning
 from celery.worker import state as celery_state
 
 from forebay.errors import ForebayError
@@ -32,6 +36,7 @@ from workers.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
+EX_OK = 0
 EXIT_FAILURE = 1
 
 
@@ -50,6 +55,8 @@ def prepare_node(settings: NodeSettings) -> None:
 
 def run_worker(settings: WorkerSettings) -> int:
     """Run until told to stop; the exit status."""
+    # Celery warns of running as root because pickled tasks could run anything; ours are signed MessagePack.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     one_thread_each()
     check_partition(settings.partition)
     prepare_node(settings)
@@ -70,8 +77,23 @@ def run_worker(settings: WorkerSettings) -> int:
         without_mingle=True,
         quiet=True,
     )
+    signals.worker_ready.connect(_stop_on_signals, weak=False)
     worker.start()
     return int(worker.exitcode or 0)
+
+
+def _stop_on_signals(**_: Any) -> None:
+    """The first signal drains, the second ends."""
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if celery_state.should_stop is None or celery_state.should_stop is False:
+            log.info("draining", extra={"signal": signal.Signals(number).name})
+            celery_state.should_stop = EX_OK
+        else:
+            celery_state.should_terminate = EX_OK
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
 
 
 def _define_task(app: Celery, settings: WorkerSettings, offers: Offers) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, ClassVar, cast
 
@@ -60,11 +61,18 @@ class QwenVL(Processor):
         return {"settings": self.settings.as_json(), "resize": f"torch {torch}, uint8, bicubic, antialiased"}
 
     def tokenizer(self) -> Tokenizer | None:
-        path = self.model.folder / tokenizers.TOKENIZER if self.model.folder else tokenizers.packaged_file()
-        if path is None or not path.is_file():
-            return None
-        tokenizers.check_special_tokens(path, self.settings.special)
-        return None if self.model.folder else tokenizers.load(path)
+        return self._tokenizer
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer | None:
+        """The package's, where no folder was given; a folder's own is loaded by the host, and only checked here."""
+        if self.model.folder is None:
+            path = tokenizers.packaged_file()
+            return tokenizers.load(path, self.settings.special) if path else None
+        path = self.model.folder / tokenizers.TOKENIZER
+        if path.is_file():
+            tokenizers.check_file(path, self.settings.special)
+        return None
 
     def feature_bytes(self, media: Media) -> int:
         if not isinstance(media, Image):

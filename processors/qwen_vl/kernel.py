@@ -42,7 +42,7 @@ class Kernel:
     def _write_block(self, source: Blocks, target: Blocks, space: Space) -> None:
         """Gather the block's bytes patch by patch, normalise them, and lay them out channel by channel."""
         stage = space.stage(source.shape[0], source.shape[1])
-        # One row of patches at a time: more streams at once than the prefetcher follows cost twice as much.
+        # One row of patches at a time: a token's rows all at once read too many lines in turn, at twice the cost.
         for row, gathered in enumerate(stage.rows):
             np.copyto(gathered, source[:, :, row])
         np.copyto(stage.values, stage.bytes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,19 @@ def packaged_file() -> Path | None:
     return None
 
 
-def load(path: Path) -> Tokenizer | None:
-    """Load a tokenizer file; ``None`` where the ``tokenizers`` library is not installed."""
+def load(path: Path, special: SpecialTokens) -> Tokenizer | None:
+    """Load a tokenizer file; ``None`` where the ``tokenizers`` library is not installed.
+
+    Raises:
+        ConfigurationError: the file has a special token under another id.
+    """
     if find_spec("tokenizers") is None:
         return None
     import tokenizers  # the base install has no tokenizers
 
-    return PackagedTokenizer(tokenizers.Tokenizer.from_file(str(path)))
+    fast = tokenizers.Tokenizer.from_file(str(path))
+    _check(path, special, fast.token_to_id)
+    return PackagedTokenizer(fast)
 
 
 class PackagedTokenizer:
@@ -54,22 +60,26 @@ class PackagedTokenizer:
         return int(self._fast.get_vocab_size(with_added_tokens=True))
 
 
-def check_special_tokens(path: Path, special: SpecialTokens) -> None:
-    """Hold a tokenizer file against the ids the model was trained with.
+def check_file(path: Path, special: SpecialTokens) -> None:
+    """Hold a tokenizer file that somebody else will load against the ids the model was trained with.
 
     Raises:
-        ConfigurationError: the file has one of the tokens under another id.
+        ConfigurationError: it is no tokenizer file, or has a special token under another id.
     """
-    added = added_tokens(path)
-    for text, token_id in special.by_text().items():
-        if added.get(text, token_id) != token_id:
-            raise ConfigurationError(f"{path}: token {text} has id {added[text]}, the model's is {token_id}")
+    _check(path, special, added_tokens(path).get)
 
 
-def added_tokens(path: Path) -> Mapping[str, int]:
+def added_tokens(path: Path) -> dict[str, int]:
     """Tokens that a tokenizer file adds to its vocabulary, by their text."""
     try:
         data = json.loads(path.read_bytes())
         return {token["content"]: token["id"] for token in data.get("added_tokens", ())}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigurationError(f"{path}: not a tokenizer: {error}") from error
+
+
+def _check(path: Path, special: SpecialTokens, id_of: Callable[[str], int | None]) -> None:
+    for text, token_id in special.by_text().items():
+        found = id_of(text)
+        if found not in (None, token_id):
+            raise ConfigurationError(f"{path}: token {text} has id {found}, the model's is {token_id}")

@@ -1,59 +1,27 @@
-"""Qwen2-VL in Hugging Face transformers, fed with our features and positions instead of its own processor's.
-
-A reference engine: greedy, one sequence a forward. It runs a model folder on the GPU where there is one.
-"""
+"""Qwen2-VL in Hugging Face transformers: the engine's face. torch comes in with ``create``, not with the import."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-import torch
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, ClassVar
 
 from forebay.engine import Admission, Emission, Engine, Room
 from forebay.errors import ConfigurationError
-from forebay.features import Int64Array
 from forebay.model import ModelSource
-from scheduler.engines.detokenizer import Detokenizer
-from scheduler.engines.tensors import feature, view
+
+if TYPE_CHECKING:
+    from scheduler.engines.qwen2_vl_network import Network
 
 _MODEL_TYPE = "qwen2_vl"
-_MOST_REQUESTS = 8
 
 
-@dataclass(slots=True, eq=False)
-class _Sequence:
-    """One admitted request. ``inputs`` hold the features until the first forward has read them."""
-
-    rid: str
-    inputs: dict[str, Any]
-    length: int
-    delta: int
-    budget: int
-    detokenizer: Detokenizer
-    cache: Any
-    last_id: int = -1
-    made: int = 0
-
-    @property
-    def next_position(self) -> int:
-        """M-RoPE position, on all three axes, of the token fed next."""
-        return self.length + self.made - 1 + self.delta
-
-
-@dataclass(slots=True, eq=False)
 class Qwen2VLEngine(Engine):
-    """Runs ``--model qwen2-vl=DIR``."""
+    """Runs ``--model qwen2-vl=DIR``, greedily, on the GPU where there is one."""
 
     needs_folder: ClassVar[bool] = True
 
-    model: Any
-    tokenizer: Tokenizer
-    stop_ids: frozenset[int]
-    context: int
-    sequences: dict[str, _Sequence] = field(default_factory=dict)
+    def __init__(self, network: Network) -> None:
+        self.network = network
 
     @classmethod
     def create(cls, model: ModelSource) -> Qwen2VLEngine:
@@ -61,99 +29,18 @@ class Qwen2VLEngine(Engine):
         kind = config.get("model_type", str)
         if kind != _MODEL_TYPE:
             raise ConfigurationError(f"{config.path}: key 'model_type' is {kind!r}; this engine runs {_MODEL_TYPE!r}")
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        network = _load(model).to(device).eval()
-        return cls(
-            model=network,
-            tokenizer=Tokenizer.from_file(str(model.file("tokenizer.json"))),
-            stop_ids=_stop_ids(network),
-            context=int(network.config.text_config.max_position_embeddings),
-        )
+        from scheduler.engines.qwen2_vl_network import Network
+
+        return cls(Network.load(model))
 
     def room(self) -> Room:
-        used = sum(one.length + one.budget for one in self.sequences.values())
-        return Room(_MOST_REQUESTS - len(self.sequences), self.context - used)
+        return self.network.room()
 
     def admit(self, admission: Admission) -> None:
-        from transformers import DynamicCache
+        self.network.begin(admission)
 
-        self.sequences[admission.rid] = _Sequence(
-            rid=admission.rid,
-            inputs=self._inputs(admission),
-            length=len(admission.input_ids),
-            delta=admission.positions.delta if admission.positions else 0,
-            budget=admission.max_new_tokens,
-            detokenizer=Detokenizer(lambda ids: str(self.tokenizer.decode(list(ids)))),
-            cache=DynamicCache(config=self.model.config),
-        )
-
-    def _inputs(self, admission: Admission) -> dict[str, Any]:
-        """What the first forward takes; on the CPU the tensors lie over shared memory."""
-        device = self.model.device
-        inputs: dict[str, Any] = {"input_ids": view(admission.input_ids)[None].to(device)}
-        inputs["position_ids"] = self._position_ids(admission.positions and admission.positions.mrope, admission)
-        if admission.items:
-            pixels = [feature(item) for item in admission.items]
-            inputs["pixel_values"] = (pixels[0] if len(pixels) == 1 else torch.cat(pixels)).to(device)
-            grids = [item.model_specific["image_grid_thw"] for item in admission.items]
-            inputs["image_grid_thw"] = torch.tensor(grids, device=device)
-        return inputs
-
-    def _position_ids(self, mrope: Int64Array | None, admission: Admission) -> torch.Tensor:
-        if mrope is None:
-            return torch.arange(len(admission.input_ids), device=self.model.device).expand(3, 1, -1)
-        return view(mrope)[:, None].to(self.model.device)
-
-    @torch.inference_mode()
     def step(self) -> Sequence[Emission]:
-        return [self._advance(one) for one in list(self.sequences.values())]
-
-    def _advance(self, one: _Sequence) -> Emission:
-        logits = self.forward(one)
-        one.last_id = int(logits.argmax())
-        one.made += 1
-        if one.last_id in self.stop_ids:
-            return self._finish(one, one.detokenizer.rest(), "stop")
-        text = one.detokenizer.add(one.last_id)
-        if one.made >= one.budget:
-            return self._finish(one, text + one.detokenizer.rest(), "length")
-        return Emission(one.rid, text, 1)
-
-    def _finish(self, one: _Sequence, text: str, reason: str) -> Emission:
-        del self.sequences[one.rid]
-        return Emission(one.rid, text, 1, reason)
-
-    def forward(self, one: _Sequence) -> torch.Tensor:
-        """Logits ``float32 [vocabulary]`` of the next token: the whole prompt at first, then token by token."""
-        if one.made == 0:
-            inputs, one.inputs = one.inputs, {}  # the features are read once, and may go afterwards
-        else:
-            device = self.model.device
-            inputs = {
-                "input_ids": torch.tensor([[one.last_id]], device=device),
-                "position_ids": torch.full((3, 1, 1), one.next_position, device=device),
-            }
-        output = self.model(**inputs, cache=one.cache, use_cache=True, logits_to_keep=1)
-        logits: torch.Tensor = output.logits[0, -1].float()
-        return logits
+        return self.network.advance_all()
 
     def abort(self, rid: str) -> None:
-        self.sequences.pop(rid, None)
-
-
-def _load(model: ModelSource) -> Any:
-    try:
-        from transformers import Qwen2VLForConditionalGeneration
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the engine needs transformers: pip install 'forebay[transformers]' ({error})"
-        ) from error
-    try:
-        return Qwen2VLForConditionalGeneration.from_pretrained(model.folder, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{model.folder}: the weights cannot be loaded: {error}") from error
-
-
-def _stop_ids(network: Any) -> frozenset[int]:
-    stop = network.generation_config.eos_token_id
-    return frozenset() if stop is None else frozenset([stop] if isinstance(stop, int) else stop)
+        self.network.sequences.pop(rid, None)

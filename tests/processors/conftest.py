@@ -40,9 +40,9 @@ def transformers():
     missing = [name for name in ("transformers", "torchvision") if find_spec(name) is None]
     if missing and "CI" not in os.environ:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    from tests.support import torchvision_shim  # noqa: F401  (before transformers)
-
     import transformers
+
+    from tests.support import torchvision_shim  # noqa: F401  (before transformers)
 
     assert transformers.__version__ == "5.24.0"
     return transformers

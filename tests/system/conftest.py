@@ -1,0 +1,31 @@
+"""One deployment for all system tests that do not end it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.client import Client
+from tests.support.deployment import Deployment, running
+from tests.support.tiny_qwen import make_folder
+
+
+@pytest.fixture(scope="session")
+def qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("qwen2-vl"))
+
+
+@pytest.fixture(scope="session")
+def deployment(qwen_folder: Path) -> Iterator[Deployment]:
+    models = ["efficientnet-lite0", "whisper-tiny-en", f"qwen2-vl={qwen_folder}", "qwen3-vl"]
+    arguments = [part for model in models for part in ("--model", model)]
+    with running([*arguments, "--workers", "2", "--cores", "0,1"]) as deployment:
+        yield deployment
+
+
+@pytest.fixture
+def api(deployment: Deployment) -> Iterator[Client]:
+    with Client(deployment.url) as client:
+        yield client
