@@ -99,7 +99,7 @@ def read_incoming(raw: bytes) -> Incoming:
     return Incoming(
         prompt=_prompt(parsed),
         sources=_sources(parsed),
-        caller_hashes=tuple(parsed.mm_hashes or ()),
+        caller_hashes=_caller_hashes(parsed.mm_hashes or []),
         extensions=carried,
         sampling=_sampling(parsed.sampling_params or {}),
         stream=parsed.stream,
@@ -126,20 +126,23 @@ def _prompt(body: GenerateBody) -> Prompt:
     if body.text is None and body.input_ids is None:
         raise Rejected("invalid_prompt", "either text or input_ids must be given", param="text")
     if body.text is not None:
-        return Prompt(text=_checked_text(body.text))
+        return Prompt(text=_checked_prompt(body.text))
     if not body.input_ids:
         raise Rejected("invalid_prompt", "input_ids cannot be empty", param="input_ids")
     return Prompt(ids=tuple(body.input_ids))
 
 
-def _checked_text(text: str) -> str:
+def _checked_prompt(text: str) -> str:
     if not text:
         raise Rejected("invalid_prompt", "text cannot be empty", param="text")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Rejected("invalid_text", "text holds a lone surrogate, which is no Unicode text", param="text") from error
+    extensions.check_text(text, "text")
     return text
+
+
+def _caller_hashes(hashes: list[str]) -> tuple[str, ...]:
+    for number, text in enumerate(hashes):
+        extensions.check_text(text, f"mm_hashes[{number}]")
+    return tuple(hashes)
 
 
 def _sources(body: GenerateBody) -> tuple[Source, ...]:
@@ -180,8 +183,7 @@ def _sampling(params: dict[str, Any]) -> dict[str, Any]:
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
         name = "sampling_params.max_new_tokens"
         raise Rejected("invalid_request", f"{name} must be a whole number of at least 1, got {count!r}", param=name)
-    # Carried like an extension map, and bounded like one.
-    extensions.extract({f"{extensions.PREFIX}sampling_params": params})
+    extensions.check_carried(params, "sampling_params")
     return params
 
 

@@ -69,7 +69,7 @@ def _data_url(source: str, param: str, limit_bytes: int) -> bytes:
     if not head.lower().rstrip().endswith(";base64"):
         raise Rejected("invalid_data_url", f"{param}: a data: URL without ';base64'", param=param)
     if "%" in payload:
-        payload = unquote_to_bytes(payload).decode("latin-1")
+        payload = unquote_to_bytes(payload.encode(errors="replace")).decode("latin-1")
     return decode_base64(payload, param, limit_bytes)
 
 

@@ -12,6 +12,7 @@ from forebay.media import Audio, Image, Media
 from forebay.model import ModelSource
 from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, Work
 from forebay.states import State
+from forebay.tokenizer import FileTokenizer
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "Expansion",
     "Failed",
     "Feature",
+    "FileTokenizer",
     "ForebayError",
     "Image",
     "Item",

@@ -69,6 +69,8 @@ def prompt_ids(work: Work, tokenizer: Tokenizer | None, vocabulary: int | None =
     if work.prompt.ids is None:
         return _tokenize(work.prompt.text or "", tokenizer)
     ids = ids_array(work.prompt.ids)
+    if not ids.size:
+        raise Rejected("empty_prompt", "input_ids has no token", param="input_ids")
     limit = vocabulary or (tokenizer.size if tokenizer else None)
     wrong = np.flatnonzero((ids < 0) | (ids >= limit)) if limit is not None else np.flatnonzero(ids < 0)
     if wrong.size:

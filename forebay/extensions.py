@@ -28,6 +28,7 @@ def extract(body: Mapping[str, Any]) -> dict[str, Any]:
     """
     extensions = {name: value for name, value in body.items() if name.startswith(PREFIX) and value is not None}
     for name, value in extensions.items():
+        check_text(name, "the name of a field")
         _check(value, name, 1)
     packed = len(msgpack.packb(extensions)) if extensions else 0
     if packed > MAX_BYTES:
@@ -35,12 +36,24 @@ def extract(body: Mapping[str, Any]) -> dict[str, Any]:
     return extensions
 
 
+def check_carried(value: Any, name: str) -> None:
+    """Hold any other field that is carried unread to the rules of the extension map.
+
+    Raises:
+        Rejected: as ``extract``.
+    """
+    _check(value, name, 1)
+    packed = len(msgpack.packb(value))
+    if packed > MAX_BYTES:
+        raise Rejected("field_too_large", f"{name} takes {packed} bytes; the limit is {MAX_BYTES}", param=name)
+
+
 def _check(value: Any, path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise Rejected("extension_too_deep", f"{path} is nested deeper than {MAX_DEPTH} levels", param=path)
     if isinstance(value, dict):
         for key, inner in value.items():
-            _check_text(key, path)
+            check_text(key, path)
             _check(inner, f"{path}.{key}", depth + 1)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
@@ -51,14 +64,19 @@ def _check(value: Any, path: str, depth: int) -> None:
 
 def _check_scalar(value: Any, path: str) -> None:
     if isinstance(value, str):
-        _check_text(value, path)
+        check_text(value, path)
     elif isinstance(value, float) and not math.isfinite(value):
         raise Rejected("invalid_number", f"{path} is {value}; numbers must be finite", param=path)
     elif isinstance(value, int) and not _INT64_MIN <= value <= _UINT64_MAX:
         raise Rejected("invalid_number", f"{path} is an integer beyond 64 bits", param=path)
 
 
-def _check_text(text: str, path: str) -> None:
+def check_text(text: str, path: str) -> None:
+    """Refuse what Python calls a string and UTF-8 cannot carry.
+
+    Raises:
+        Rejected: naming ``path``.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -14,6 +14,7 @@ from forebay.engine import Engine
 from forebay.errors import ConfigurationError
 from forebay.model import ModelSource
 from forebay.processor import Capabilities, Fingerprint, Processor, Tokenizer
+from forebay.tokenizer import TOKENIZER_FILE, FileTokenizer
 
 PROCESSORS = "forebay.processors"
 ENGINES = "forebay.engines"
@@ -35,12 +36,8 @@ def names(group: str) -> list[str]:
     return sorted({point.name for point in entry_points(group=group)})
 
 
-def load_processor(model: ModelSource, fallback_tokenizer: Any = None) -> LoadedProcessor:
-    """Import, build and describe the processor of a model.
-
-    Args:
-        model: the model as the operator named it.
-        fallback_tokenizer: ``callable(ModelSource) -> Tokenizer | None`` for processors without one of their own.
+def load_processor(model: ModelSource) -> LoadedProcessor:
+    """Import, build and describe the processor of a model. Without a tokenizer of its own it gets the folder's.
 
     Raises:
         ConfigurationError: no such processor, or it cannot be built.
@@ -51,8 +48,8 @@ def load_processor(model: ModelSource, fallback_tokenizer: Any = None) -> Loaded
     package, version = _distribution(point)
     fingerprint = Fingerprint.of(model.name, package, version, processor.config()).text
     tokenizer = processor.tokenizer()
-    if tokenizer is None and fallback_tokenizer is not None:
-        tokenizer = fallback_tokenizer(model)
+    if tokenizer is None and model.folder is not None and capabilities.needs_prompt_tokens:
+        tokenizer = FileTokenizer.load(model.file(TOKENIZER_FILE))
     return LoadedProcessor(model.name, processor, capabilities, fingerprint, tokenizer)
 
 

@@ -21,6 +21,7 @@ S = TypeVar("S")
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -57,10 +58,20 @@ def read_cores(text: str) -> tuple[int, ...]:
     cores: list[int] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         first, _, last = part.partition("-")
-        cores.extend(range(int(first), int(last or first) + 1))
+        own = range(int(first), int(last or first) + 1)
+        if not own:
+            raise ValueError(f"{part} names no core; the lower number comes first")
+        cores.extend(own)
     if len(set(cores)) != len(cores):
         raise ValueError("every core may be named once")
     return tuple(cores)
+
+
+def read_level(text: str) -> str:
+    """A level of the log."""
+    if text.upper() not in _LEVELS:
+        raise ValueError(f"one of {', '.join(_LEVELS)} was expected")
+    return text.upper()
 
 
 def _read_secret(text: str) -> bytes:
@@ -99,7 +110,7 @@ class SharedSettings:
     deployment: str = setting("FOREBAY_DEPLOYMENT", read_name, "forebay")
     media: str = setting("FOREBAY_MEDIA", str, "redis")
     """``redis``, or ``spool:DIR`` where API and workers share a file system."""
-    log_level: str = setting("FOREBAY_LOG_LEVEL", str.upper, "INFO")
+    log_level: str = setting("FOREBAY_LOG_LEVEL", read_level, "INFO")
 
     @property
     def prefix(self) -> str:

@@ -92,10 +92,17 @@ class Spool:
     def sweep(self) -> int:
         """Remove what has outlived its time; how many files went."""
         limit = time.time() - TTL_S
-        old = [path for path in self.folder.iterdir() if path.stat(follow_symlinks=False).st_mtime < limit]
+        old = [path for path in self.folder.iterdir() if _changed_at(path) < limit]
         for path in old:
             path.unlink(missing_ok=True)
         return len(old)
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat(follow_symlinks=False).st_mtime
+    except FileNotFoundError:  # a draft that just got its name, or another sweep was faster
+        return float("inf")
 
 
 class RedisStore:

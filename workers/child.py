@@ -17,7 +17,6 @@ from workers.cores import share_of
 from workers.driver import Driver
 from workers.offers import Offers
 from workers.settings import WorkerSettings
-from workers.tokenizer import of_folder
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
 
 def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:
     """Every model's processor, by name."""
-    loaded = (load_processor(model, of_folder) for model in settings.models)
+    loaded = (load_processor(model) for model in settings.models)
     return {one.name: one for one in loaded}
 
 

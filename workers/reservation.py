@@ -59,11 +59,11 @@ class Reservation:
         return self._carve(shape, dtype)[0]
 
     def place(self, array: npt.NDArray[Any], dtype: DType) -> ArrayAt:
-        """Where an array lies in the pool; one that lies elsewhere is copied in, and the copy is counted."""
+        """Where an array lies in the pool; one that lies elsewhere, or in steps, is copied in, and the copy counted."""
         address = array.__array_interface__["data"][0]
         for number, block in enumerate(self._blocks):
             start = address - block.address
-            if start >= 0 and start + array.nbytes <= block.handle.length:
+            if array.flags.c_contiguous and 0 <= start <= block.handle.length - array.nbytes:
                 return ArrayAt(number, start, dtype, tuple(array.shape))
         target, at = self._carve(array.shape, dtype)
         np.copyto(target, array)

@@ -71,6 +71,8 @@ class Mapping:
     def __init__(self, path: Path, *, writable: bool) -> None:
         self._fd = os.open(path, os.O_RDWR)
         try:
+            if os.fstat(self._fd).st_size < table_bytes():
+                raise ConfigurationError(f"{path}: not a feature pool: shorter than its table")
             self._table_memory = mmap.mmap(self._fd, table_bytes())
             self.table = Table(self._table_memory)
             self.identity = self._check(path)

@@ -102,9 +102,9 @@ class Pool:
         return self._block(handle)
 
     def free(self, handle: Handle) -> bool:
-        """Give the bytes back. ``False`` when the block was freed before; never anybody else's block."""
+        """Give the bytes back. ``False`` when the block was freed before, or another process reads it by now."""
         with self._map.locked() as table:
-            if not self._is_current(table, handle):
+            if not self._is_current(table, handle) or self._is_read_elsewhere(table, handle):
                 return False
             table.state[handle.slot] = SlotState.FREE
         return True
@@ -141,6 +141,12 @@ class Pool:
             and bool(table.state[handle.slot] != SlotState.FREE)
             and int(table.generation[handle.slot]) == handle.generation
         )
+
+    def _is_read_elsewhere(self, table: Table, handle: Handle) -> bool:
+        # A worker that never heard that its ticket was parked, or a scheduler whose lease has lapsed, must not pull
+        # the memory away from under the one that holds the ticket now.
+        reader: bytes = table.detail["reader"][handle.slot]
+        return bool(table.state[handle.slot] == SlotState.READING) and reader != self.owner.encode()
 
     def _check(self, table: Table, handle: Handle) -> None:
         if not self._is_current(table, handle):

