@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
+from typing import Any
 
 import click
 
@@ -24,11 +25,29 @@ class Rooms(click.Group):
             try:
                 command: click.Command = point.load()
             except ModuleNotFoundError as error:
-                raise click.ClickException(
-                    f"'forebay {cmd_name}' needs {error.name}: pip install 'forebay[tier]'"
-                ) from error
+                return _lacking(cmd_name, error)
             return command
         return None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:  # commands import their room when they are called
+            raise _needs(ctx.invoked_subcommand, error) from error
+
+
+def _needs(name: str | None, error: ModuleNotFoundError) -> click.ClickException:
+    return click.ClickException(f"'forebay {name}' needs {error.name}: pip install 'forebay[tier]'")
+
+
+def _lacking(name: str, error: ModuleNotFoundError) -> click.Command:
+    """Stands for a command whose room is not installed: it is listed, and says what it needs when it is called."""
+
+    def refuse() -> None:
+        raise _needs(name, error)
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, context_settings=anything, callback=refuse, short_help=f"(needs {error.name})")
 
 
 @click.command(cls=Rooms)

@@ -140,10 +140,8 @@ class Moves:
 
     def replay(self, rid: str, seen: Seen, attempt: int, node: str, lane: str, message: bytes) -> Move[Moved]:
         """Queue the request again as ``attempt``, if it still is as it was ``seen``."""
-        queue = self.keys.queue(node, lane)
-        return self._move(
-            "replay", rid, seen.state, seen.attempt, attempt, node, queue, message, RECHECK_MS, read=_read_moved
-        )
+        queue, fence = self.keys.queue(node, lane), (seen.state, seen.attempt, seen.token)
+        return self._move("replay", rid, *fence, attempt, node, queue, message, RECHECK_MS, read=_read_moved)
 
     def lapse(self, node: str, model: str) -> Move[list[str]]:
         return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), texts)
@@ -155,10 +153,11 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request's state and attempt as somebody read them; a move on them fails if either has changed."""
+    """A request as somebody read it; a move on it fails if it has moved since, or its id means another request."""
 
     state: str
     attempt: int
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ class Fence:
 
     @classmethod
     def seen(cls, seen: Seen) -> Fence:
-        return cls("attempt", f"{seen.state}/{seen.attempt}")
+        return cls("attempt", f"{seen.state}/{seen.attempt}/{seen.token}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Record:
 
     @property
     def seen(self) -> Seen:
-        return Seen(self.state, self.attempt)
+        return Seen(self.state, self.attempt, self.token)
 
     @classmethod
     def of(cls, rid: str, raw: Mapping[bytes, bytes]) -> Record:

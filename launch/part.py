@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,16 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
+        with suppress(ChildProcessError):  # its orphans are ours, and must be gone before we say so
+            while True:
+                os.waitpid(-self.pid, 0)
         self._socket.close()
         self._path.unlink(missing_ok=True)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what our parts leave behind, so that it can be waited for."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _die_with_launcher() -> None:

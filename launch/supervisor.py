@@ -60,6 +60,11 @@ class Supervisor:
     """Other folders of the run, for those who check that nothing is left of it."""
     _places: list[_Place] = field(default_factory=list)
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each part that runs now."""
+        return {place.part.name: place.process.pid for place in self._places if place.process is not None}
+
     def start(self, parts: Sequence[Part]) -> None:
         """Start parts together and wait until all are ready.
 

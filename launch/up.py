@@ -19,7 +19,7 @@ from handoff.connection import connect, redis_failures
 from handoff.pool import Pool
 from launch import redis_server
 from launch.folders import Folders
-from launch.part import Part
+from launch.part import Part, adopt_orphans
 from launch.redis_server import EmbeddedRedis
 from launch.settings import UpSettings
 from launch.supervisor import EndedError, Supervisor
@@ -102,7 +102,7 @@ class Run:
         return parts
 
     def flower_part(self) -> Part:
-        argv = [sys.executable, "-m", "launch.flower", str(self.flower_port)]
+        argv = [*_FOREBAY, "flower", "--port", str(self.flower_port)]
         return Part("flower", argv, self.environment, is_ready=lambda: listens(self.flower_port or 0))
 
     def api_part(self) -> Part:
@@ -112,8 +112,15 @@ class Run:
 
 
 @contextmanager
-def running(settings: UpSettings, say: Callable[[str], None]) -> Iterator[tuple[Supervisor, Urls]]:
+def running(
+    settings: UpSettings, say: Callable[[str], None], extra_parts: Callable[[Run], list[Part]] = lambda _: []
+) -> Iterator[tuple[Supervisor, Urls]]:
     """A whole deployment on this machine, ready, for the time of the block; afterwards nothing of it is left.
+
+    Args:
+        settings: what to run.
+        say: prints one line for the operator.
+        extra_parts: more processes to run beside the workers, such as an engine of the caller's own.
 
     Raises:
         ConfigurationError: something is missing; nothing was started.
@@ -121,13 +128,14 @@ def running(settings: UpSettings, say: Callable[[str], None]) -> Iterator[tuple[
     """
     check_platform()
     check_models(settings)
+    adopt_orphans()
     folders = Folders.make()
     try:
         with _listening(settings) as listening:
             run = _prepare(settings, folders, listening, say)
             supervisor = Supervisor(folders.disk, say, shared_folders=[folders.shm])
             with supervisor.catching_signals():
-                yield from _supervised(run, supervisor)
+                yield from _supervised(run, supervisor, extra_parts(run))
     finally:
         folders.remove()
 
@@ -142,11 +150,12 @@ def _prepare(settings: UpSettings, folders: Folders, listening: socket.socket, s
     return Run(settings, folders, say, embedded, listening, flower_port, secret)
 
 
-def _supervised(run: Run, supervisor: Supervisor) -> Iterator[tuple[Supervisor, Urls]]:
+def _supervised(run: Run, supervisor: Supervisor, extra: list[Part]) -> Iterator[tuple[Supervisor, Urls]]:
     try:
         if run.embedded:
             supervisor.start([run.redis_part()])
-        supervisor.start([*run.worker_parts(), *([run.flower_part()] if run.flower_port else [])])
+        flower = [run.flower_part()] if run.flower_port else []
+        supervisor.start([*run.worker_parts(), *extra, *flower])
         # The API starts last and stops first: what it has accepted still finds workers and engines.
         supervisor.start([run.api_part()])
         yield supervisor, run.urls

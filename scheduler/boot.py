@@ -25,13 +25,17 @@ log = logging.getLogger(__name__)
 _LOOK_FOR_POOL_EVERY_S = 0.2
 
 
-def run_scheduler(settings: SchedulerSettings) -> int:
+def run_scheduler(settings: SchedulerSettings, engine_type: type[Engine] | None = None) -> int:
     """Run until told to stop; the exit status.
+
+    Args:
+        settings: the model, and where it finds its work.
+        engine_type: an engine to run instead of the one that a package brings for the model.
 
     Raises:
         ConfigurationError: no engine for the model, or no pool.
     """
-    engine = _load_engine(settings)
+    engine = _load_engine(settings, engine_type or engine_class(settings.model))
     _wait_for_pool(settings)
     life = Owner(settings.folder, "scheduler")
     intake = Intake(
@@ -52,8 +56,7 @@ def run_scheduler(settings: SchedulerSettings) -> int:
     return 0
 
 
-def _load_engine(settings: SchedulerSettings) -> Engine:
-    cls = engine_class(settings.model)
+def _load_engine(settings: SchedulerSettings, cls: type[Engine] | None) -> Engine:
     if cls is None:
         raise ConfigurationError(f"model {str(settings.model)!r} has no engine that can run it")
     began = time.monotonic()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from forebay.engine import Emission, Engine, Room
@@ -35,6 +36,9 @@ class Scheduler:
     secret: bytes
     drain_s: float
     running: dict[str, Running] = field(default_factory=dict)
+    # What Redis has not taken yet. An engine says everything once, so none of it may be lost when Redis is away.
+    _pieces: list[tuple[Running, Move[bool]]] = field(default_factory=list)
+    _ends: list[tuple[Taken, End]] = field(default_factory=list)
     _stop_at: float | None = None
     _looked_at: float = 0.0
     _renewed_at: float = 0.0
@@ -54,7 +58,7 @@ class Scheduler:
     def is_over(self) -> bool:
         if self._stop_at is None:
             return False
-        return not self.running or time.monotonic() > self._stop_at
+        return not (self.running or self._ends) or time.monotonic() > self._stop_at
 
     def run(self) -> None:
         """Work until stopped. Without Redis the engine pauses, and goes on when it is back."""
@@ -69,11 +73,13 @@ class Scheduler:
     def turn(self) -> None:
         """One round of the loop."""
         self.announce()
+        self._deliver()
         if self._stop_at is None:
             self._look()
         if self.running:
             self._step()
             self._renew()
+        self._deliver()
 
     def announce(self) -> None:
         """Say that this engine lives, now and then."""
@@ -85,7 +91,8 @@ class Scheduler:
 
     def _withdraw(self) -> None:
         intake = self.intake
-        nodes.withdraw(intake.redis, intake.moves.keys, intake.node, f"engine:{intake.model}")
+        with suppress(Failed):  # without Redis the silence tells
+            nodes.withdraw(intake.redis, intake.moves.keys, intake.node, f"engine:{intake.model}")
 
     def _look(self) -> None:
         if self.running and time.monotonic() - self._looked_at < _LOOK_EVERY_S:
@@ -99,7 +106,7 @@ class Scheduler:
             self._admit(one)
         for claimed in gone:
             self._replay(claimed)
-        if not self.running and not taken and not gone:
+        if not (self.running or taken or gone or self._ends):
             self.intake.wait()
 
     def _look_at_first(self, room: Room) -> tuple[list[Taken], list[Claimed]]:
@@ -115,6 +122,9 @@ class Scheduler:
 
     def _admit(self, taken: Taken) -> None:
         assert taken.admission is not None
+        earlier = self.running.pop(taken.rid, None)
+        if earlier is not None:  # the lease lapsed meanwhile, and it was we who claimed the ticket again
+            self.engine.abort(taken.rid)
         try:
             self.engine.admit(taken.admission)
         except Exception as error:  # noqa: BLE001 - an engine is a guest; what it refuses fails alone
@@ -132,11 +142,10 @@ class Scheduler:
                 self._drop(running)
                 self._fail(running.taken, error)
             return
-        self._pass_on(emissions)
+        self._note(emissions)
 
-    def _pass_on(self, emissions: Sequence[Emission]) -> None:
-        """Send the pieces of one step in one round trip, then write the ends."""
-        pieces: list[tuple[Running, Move[bool]]] = []
+    def _note(self, emissions: Sequence[Emission]) -> None:
+        """Take in what one step produced; ``_deliver`` passes it on."""
         for emission in emissions:
             running = self.running.get(emission.rid)
             if running is None:
@@ -149,11 +158,18 @@ class Scheduler:
                 self._drop(running)
                 self._end(running.taken, End.done(running.result(emission)))
             elif emission.text:
-                pieces.append((running, self._piece(running, emission)))
-        kept = perform_all(self.intake.redis, [move for _, move in pieces])
+                self._pieces.append((running, self._piece(running, emission)))
+
+    def _deliver(self) -> None:
+        """Send the pieces in one round trip, then write the ends. What fails is sent again with the next turn."""
+        kept = perform_all(self.intake.redis, [move for _, move in self._pieces])
+        pieces, self._pieces = self._pieces, []
         for (running, _), still_ours in zip(pieces, kept, strict=True):
-            if not still_ours:
+            if not still_ours and self.running.get(running.taken.rid) is running:
                 self._abort(running)
+        while self._ends:
+            self._write(*self._ends[0])
+            self._ends.pop(0)
 
     def _piece(self, running: Running, emission: Emission) -> Move[bool]:
         taken = running.taken
@@ -185,6 +201,9 @@ class Scheduler:
     def _end(self, taken: Taken, end: End) -> None:
         """Features first, then the end: whoever sees the end finds the pool as it was before the request."""
         self.intake.release(taken)
+        self._ends.append((taken, end))
+
+    def _write(self, taken: Taken, end: End) -> None:
         moves = self.intake.moves
         moved = perform(self.intake.redis, moves.finish(taken.rid, Fence.claim(taken.claim), end))
         log.info("request ended", extra={"rid": taken.rid, "state": str(end.state), "written": moved.ok})

@@ -66,10 +66,9 @@ class Driver:
         if begun.outcome == "run":
             self._attempt(task, begun)
         elif begun.outcome == "expired":
-            self._end(task.rid, Fence.seen(Seen(begun.state, begun.attempt)), End.expired())
+            self._end(task.rid, _fence(task, begun), End.expired())
         elif begun.outcome == "abandoned":
-            fence = Fence.seen(Seen(begun.state, begun.attempt))
-            self._end(task.rid, fence, End.of(abandoned(begun.attempt)))
+            self._end(task.rid, _fence(task, begun), End.of(abandoned(begun.attempt)))
         else:
             log.info("task not taken", extra={"rid": task.rid, "outcome": begun.outcome, "state": begun.state})
 
@@ -157,6 +156,11 @@ class Driver:
         if self.lingering:
             log.error("a processor keeps arrays of requests that have ended", extra={"blocks": len(self.lingering)})
             self.lingering = [lease for lease in self.lingering if not lease.close()]
+
+
+def _fence(task: Task, begun: Begun) -> Fence:
+    """For a request that was not begun: as it stood when it was looked at."""
+    return Fence.seen(Seen(begun.state, begun.attempt, task.token))
 
 
 def abandoned(attempts: int) -> Problem:

@@ -1,5 +1,6 @@
 -- A scheduler takes the tickets that fit the room it states, in order, under a lease. It stops at the first that
 -- does not fit, so that a large request is not overtaken for ever.
+-- It looks a little further than it may take: tickets that have passed their deadline must not hide those behind them.
 -- KEYS[1]: parked set. ARGV: prefix, scheduler, nonce of this call, node, model, most tickets, token room, lease ms.
 -- Returns a flat list: rid, ticket, rid, ticket, …
 local mine = prefix .. 'claimed:' .. ARGV[2]
@@ -20,8 +21,11 @@ if redis.call('HGET', mine, 'nonce') == ARGV[3] then
   return reply
 end
 
-local now, room, taken = now_ms(), tonumber(ARGV[7]), {}
-for _, rid in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[6]) - 1)) do
+local now, most, room, taken = now_ms(), tonumber(ARGV[6]), tonumber(ARGV[7]), {}
+for _, rid in ipairs(redis.call('ZRANGE', KEYS[1], 0, most + 99)) do
+  if #taken == most then
+    break
+  end
   local record = prefix .. 'r:' .. rid
   local f = redis.call('HMGET', record, 'state', 'tokens', 'deadline')
   if f[1] ~= 'parked' then

@@ -1,7 +1,7 @@
 -- End a request, for whoever holds it now.
 -- ARGV: prefix, rid, fence, value, end state, retention ms, problem, result.
 -- Fences: 'token' (the API, before it is queued), 'owner' (a worker: attempt/owner), 'claim' (a scheduler),
--- 'attempt' (the reconciler: state/attempt, as it saw them).
+-- 'attempt' (the reconciler: state/attempt/token, as it saw them).
 -- Returns {'ok'} | {'refused', state or ''}.
 local f = redis.call('HMGET', KEYS[1], 'state', 'token', 'attempt', 'owner', 'claim', 'ended_by')
 local state = f[1]
@@ -16,7 +16,7 @@ local held = {
   token = state == 'accepted' and f[2],
   owner = state == 'processing' and f[3] .. '/' .. (f[4] or ''),
   claim = state == 'admitted' and f[5],
-  attempt = state .. '/' .. f[3],
+  attempt = state .. '/' .. f[3] .. '/' .. f[2],
 }
 if held[ARGV[3]] ~= ARGV[4] then
   return {'refused', state}

@@ -1,13 +1,20 @@
 -- Put a request back on a queue: its message, worker or node has gone.
--- ARGV: prefix, rid, state seen, attempt seen, next attempt, node, queue list, message, recheck ms.
+-- ARGV: prefix, rid, state seen, attempt seen, token seen, next attempt, node, queue list, message, recheck ms.
 -- Returns {'ok'} | {'refused', state or ''}: somebody moved it in between.
-local state, attempt = unpack(redis.call('HMGET', KEYS[1], 'state', 'attempt'))
-if state ~= ARGV[3] or attempt ~= ARGV[4] then
-  return {'refused', state or ''}
+local f = redis.call('HMGET', KEYS[1], 'state', 'attempt', 'token', 'node', 'model', 'replayed')
+local mark = redis.sha1hex(ARGV[9]) -- every message carries a tag of its own
+if f[6] == mark then
+  return {'ok'}
+end
+if f[1] ~= ARGV[3] or f[2] ~= ARGV[4] or f[3] ~= ARGV[5] then
+  return {'refused', f[1] or ''}
 end
 local now = now_ms()
-redis.call('HSET', KEYS[1], 'state', 'queued', 'attempt', ARGV[5], 'owner', '', 'node', ARGV[6],
-  't_queued', whole(now))
-redis.call('ZADD', prefix .. 'due', whole(now + tonumber(ARGV[9])), ARGV[2])
-redis.call('LPUSH', ARGV[7], ARGV[8])
+redis.call('ZREM', lane_key('parked', f[4], f[5]), ARGV[2])
+redis.call('ZREM', lane_key('leases', f[4], f[5]), ARGV[2])
+redis.call('HDEL', KEYS[1], 'ticket', 'claim', 'scheduler')
+redis.call('HSET', KEYS[1], 'state', 'queued', 'attempt', ARGV[6], 'owner', '', 'node', ARGV[7],
+  't_queued', whole(now), 'replayed', mark)
+redis.call('ZADD', prefix .. 'due', whole(now + tonumber(ARGV[10])), ARGV[2])
+redis.call('LPUSH', ARGV[8], ARGV[9])
 return {'ok'}

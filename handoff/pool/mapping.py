@@ -23,9 +23,11 @@ def create(path: Path, data_bytes: int) -> None:
     """Make the pool's file, with every byte of it reserved, and give it its name only when it is whole.
 
     Raises:
-        ConfigurationError: no room on the file system, with the bytes needed and free.
+        ConfigurationError: no room on the file system, with the bytes needed and free; or a size of nothing.
         FileExistsError: there is one already.
     """
+    if data_bytes < 1:
+        raise ConfigurationError(f"a feature pool of {data_bytes} bytes holds nothing; give a larger --pool-bytes")
     total = table_bytes() + data_bytes
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     fd = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,8 @@ PREPROCESSOR = {
 
 def transformers() -> Any:
     """The transformers package, with the image backend that the parity tests compare with."""
-    import transformers
-
-    import tests.support.torchvision_shim  # noqa: F401 - before transformers, or it takes torchvision for broken
-
-    return transformers
+    import_module("tests.support.torchvision_shim")  # first: transformers looks for torchvision once
+    return import_module("transformers")
 
 
 def config() -> Any:

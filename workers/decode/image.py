@@ -8,8 +8,6 @@ samples are scaled, an animation gives its first frame, a truncated file is refu
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,8 +23,7 @@ Pixels = npt.NDArray[np.uint8]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM", "JPEG2000")
 MAX_PIXELS = 178_956_970  # where Pillow itself speaks of a decompression bomb
-_EXIF_REACH = 1 << 17  # the APP1 segment comes first and holds at most 64 KiB
-_SIXTEEN_BIT = ("I;16", "I;16B", "I;16L", "I;16N")
+_SIXTEEN_BIT = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # "I" is how Pillow reads a 16-bit PGM
 
 Pillow.MAX_IMAGE_PIXELS = None  # our own check is a refusal, not a warning
 
@@ -49,6 +46,7 @@ def decode_image(data: bytes, param: str) -> Pixels:
             return pixels
     with _decoder_errors(param), Pillow.open(io.BytesIO(data), formats=FORMATS) as image:
         check_pixels(image.width, image.height, param)
+        _check_depth(image, param)
         image.load()
         return _rgb(image)
 
@@ -64,17 +62,41 @@ def check_pixels(width: int, height: int, param: str) -> None:
         )
 
 
+def _check_depth(image: Pillow.Image, param: str) -> None:
+    """Refuse samples whose white nobody knows: converting them would clip a scan to white."""
+    if image.mode == "F" or (image.mode == "I" and image.format != "PPM"):
+        message = f"{param}: images with 32-bit samples are not supported"
+        raise Rejected("unsupported_image", message, param=param)
+
+
 def _fast_jpeg(data: bytes, param: str) -> Pixels | None:
     """The common JPEG; ``None`` leaves the judgement to Pillow."""
     try:
         height, width, space, _ = simplejpeg.decode_jpeg_header(data, strict=True)
-        if space not in ("YCbCr", "Gray") or b"Exif\x00\x00" in data[:_EXIF_REACH]:
+        if space not in ("YCbCr", "Gray") or _may_be_turned(data):
             return None
         check_pixels(width, height, param)
         pixels: Pixels = simplejpeg.decode_jpeg(data, colorspace="RGB", strict=True)
     except ValueError:
         return None
     return pixels
+
+
+def _may_be_turned(data: bytes) -> bool:
+    """Whether a JPEG has anything that could name an orientation: Exif, or XMP in its place."""
+    header = _header(data)
+    return b"Exif\x00\x00" in header or b"tiff:Orientation" in header
+
+
+def _header(data: bytes) -> bytes:
+    """A JPEG's segments up to its compressed data; all of it when they do not follow one another as they should."""
+    at = 2
+    while data[at : at + 2] != b"\xff\xda":
+        if data[at : at + 1] != b"\xff":
+            return data
+        is_fill = data[at + 1 : at + 2] == b"\xff"
+        at += 1 if is_fill else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return data[:at]
 
 
 def _rgb(image: Pillow.Image) -> Pixels:
@@ -87,7 +109,9 @@ def _rgb(image: Pillow.Image) -> Pixels:
 
 
 def _from_sixteen_bit(image: Pillow.Image) -> Pixels:
-    scaled = (np.asarray(image) >> 8).astype(np.uint8)
+    samples = np.asarray(image)
+    scaled = (samples >> 8).astype(np.uint8)
+    scaled[samples == image.info.get("transparency", -1)] = 255
     upright = ImageOps.exif_transpose(_with_exif_of(Pillow.fromarray(scaled), image))
     return np.ascontiguousarray(upright.convert("RGB"))
 
@@ -109,12 +133,12 @@ def _on_white(image: Pillow.Image) -> Pillow.Image:
 def _decoder_errors(param: str) -> Iterator[None]:
     try:
         yield
-    except Rejected:
+    except (Rejected, MemoryError):
         raise
     except UnidentifiedImageError as error:
         message = f"{param}: unsupported or unrecognised image format"
         raise Rejected("unsupported_image", message, param=param) from error
-    except (OSError, EOFError, SyntaxError, ValueError, IndexError, struct.error, zlib.error) as error:
+    except Exception as error:  # a codec raises whatever its author chose; the file is to blame all the same
         if "truncated" in str(error):
             raise Rejected("truncated_image", f"{param}: the image is truncated", param=param) from error
         raise Rejected("damaged_image", f"{param}: the image is damaged", param=param) from error

@@ -1,0 +1,75 @@
+"""``make bench``: measure, print a table, write ``benchmarks/results/latest.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import tier
+from benchmarks.kernel import COPIED, OURS
+
+RESULTS = Path(__file__).parent / "results" / "latest.json"
+
+
+def kernel_in_its_own_process() -> dict[str, Any]:
+    """Torch and its threads stay out of the process that drives the load."""
+    code = (
+        "import json; from dataclasses import asdict; from benchmarks.kernel import measure; "
+        "print(json.dumps({name: asdict(cost) for name, cost in measure().items()}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    costs: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return costs
+
+
+def main() -> None:
+    console = Console()
+    console.print("1280x720 JPEG, quality 90, to 1288x728 Qwen2-VL features (22.5 MB float32)\n")
+    costs = kernel_in_its_own_process()
+    ratio = costs[OURS]["cpu_ms"] / costs[COPIED]["cpu_ms"]
+    _show_kernel(console, costs, ratio)
+    result = tier.measure()
+    rest_ms = result.rest_ms(costs[OURS]["cpu_ms"])
+    _show_tier(console, result, rest_ms)
+    report = {
+        "machine": {"cores": os.cpu_count(), "processor": platform.processor() or platform.machine()},
+        "kernel": costs,
+        "kernel_ratio": ratio,
+        "tier": asdict(result),
+        "rest_cpu_ms": rest_ms,
+    }
+    RESULTS.write_text(json.dumps(report, indent=2) + "\n")
+    console.print(f"written to {RESULTS.relative_to(Path.cwd())}")
+
+
+def _show_kernel(console: Console, costs: dict[str, Any], ratio: float) -> None:
+    table = Table("kernel, one thread", "CPU ms", "wall ms", "least wall ms", title="One image, medians")
+    for name, cost in costs.items():
+        table.add_row(name, *(f"{cost[key]:.1f}" for key in ("cpu_ms", "wall_ms", "least_wall_ms")))
+    console.print(table)
+    console.print(f"forebay / (transformers + fresh segment): {ratio:.2f} of the CPU (goal: at most 0.60)\n")
+
+
+def _show_tier(console: Console, result: tier.Result, rest_ms: float) -> None:
+    table = Table("part", "CPU ms an image", title=f"End to end, {tier.CONNECTIONS} connections, 2 worker children")
+    for part, spent in result.cpu_ms.items():
+        table.add_row(part, f"{spent:.2f}")
+    console.print(table)
+    console.print(
+        f"{result.images_per_s:.1f} images/s, latency p50 {result.latency_p50_ms:.0f} ms, "
+        f"p99 {result.latency_p99_ms:.0f} ms (the load generator shares the cores)\n"
+        f"all but the kernel: {rest_ms:.1f} ms CPU an image (goal: at most 5)\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
