@@ -25,6 +25,7 @@ from handoff.record import read_async, read_problem
 log = logging.getLogger(__name__)
 
 _STREAM_TTL_MS = 60_000  # outlives a pause of this process, not its death
+_KEEP_EVERY_S = 1.0
 _LOOK_UP_EVERY_S = 5.0
 _PAUSE_AFTER_ERROR_S = 0.5
 
@@ -101,16 +102,20 @@ class Replies:
 
     async def run(self) -> None:
         """Read until cancelled. Redis may come and go."""
-        looked_up = asyncio.get_running_loop().time()
+        kept = looked_up = float("-inf")
         while True:
+            now = asyncio.get_running_loop().time()
             try:
-                await self._keep_stream()
+                if now - kept > _KEEP_EVERY_S:
+                    await self._keep_stream()
+                    kept = now
                 await self._read()
-                if asyncio.get_running_loop().time() - looked_up > _LOOK_UP_EVERY_S:
-                    looked_up = asyncio.get_running_loop().time()
+                if now - looked_up > _LOOK_UP_EVERY_S:
                     await self._look_up()
+                    looked_up = now
             except Failed as error:
                 log.warning("replies interrupted", extra={"reason": error.message, "waiting": self.waiting})
+                kept = float("-inf")  # whoever comes back may have forgotten the stream
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
 
     async def open(self) -> None:
@@ -126,7 +131,9 @@ class Replies:
             await self._client.delete(self._stream)
 
     async def _keep_stream(self) -> None:
+        """Renew the stream's life and drop what has been read; make it anew where it is gone."""
         with redis_failures():
+            await self._client.xtrim(self._stream, minid=self._last)
             if not await self._client.pexpire(self._stream, _STREAM_TTL_MS):
                 self._last = "0"
                 await self._client.xadd(self._stream, {"event": "open"})
@@ -139,8 +146,6 @@ class Replies:
             for entry_id, fields in _entries(entries):
                 self._last = entry_id
                 self._deliver(fields)
-            with redis_failures():
-                await self._client.xtrim(self._stream, minid=self._last)
 
     def _deliver(self, fields: Mapping[bytes, bytes]) -> None:
         watch = self._watches.get(fields.get(b"token", b"").decode())

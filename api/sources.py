@@ -6,6 +6,8 @@ import binascii
 import re
 from urllib.parse import unquote_to_bytes
 
+import pybase64
+
 from forebay.errors import Rejected
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -41,7 +43,7 @@ def decode_base64(text: str, param: str, limit_bytes: int) -> bytes:
     if len(text) > limit_bytes * 2:  # line breaks included, no base64 of the limit is twice as long
         raise _too_large(param, len(text) * 3 // 4, limit_bytes)
     try:
-        data = binascii.a2b_base64(text, strict_mode=True)
+        data = pybase64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         data = _forgiving(text, param)
     if len(data) > limit_bytes:
@@ -56,7 +58,7 @@ def _forgiving(text: str, param: str) -> bytes:
     if not plain.endswith("="):
         plain += "=" * (-len(plain) % 4)
     try:
-        return binascii.a2b_base64(plain, strict_mode=True)
+        return pybase64.b64decode(plain, validate=True)
     except (binascii.Error, ValueError) as error:
         shown = text[:_SHOWN] + ("…" if len(text) > _SHOWN else "")
         raise Rejected("invalid_base64", f"{param}: invalid base64 ({shown!r})", param=param) from error

@@ -116,10 +116,10 @@ class Intake:
     def _map(self, claimed: Claimed) -> Taken:
         ticket = Ticket.unpack(claimed.ticket)
         blocks = tuple(self.pool.take(handle) for handle in ticket.blocks)
-        return Taken(claimed.claim, ticket, _admission(ticket, blocks), blocks)
+        return Taken(claimed.claim, ticket, admission_of(ticket, blocks), blocks)
 
 
-def _admission(ticket: Ticket, blocks: Sequence[Block]) -> Admission:
+def admission_of(ticket: Ticket, blocks: Sequence[Block]) -> Admission:
     def view(at: ArrayAt) -> Any:
         return blocks[at.block].array(at)
 

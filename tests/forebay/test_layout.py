@@ -94,7 +94,11 @@ def test_spans_cover_exactly_the_tokens_that_carry():
     rng = np.random.default_rng(5)
     for _ in range(200):
         layouts = [
-            Layout(tuple(Run(int(rng.integers(100, 110)), int(rng.integers(0, 4)), bool(rng.integers(2))) for _ in range(3)))
+            Layout(
+                tuple(
+                    Run(int(rng.integers(100, 110)), int(rng.integers(0, 4)), bool(rng.integers(2))) for _ in range(3)
+                )
+            )
             for _ in range(rng.integers(0, 4))
         ]
         prompt = [1, *(token for _ in layouts for token in (7, 2))]

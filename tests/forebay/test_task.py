@@ -61,7 +61,9 @@ def test_another_secret_is_refused():
         Task.unpack(task().pack(b"another secret of 16"), SECRET)
 
 
-@pytest.mark.parametrize("message", [b"", b"x", b"\0" * 32, b"\0" * 33, b"not a task at all, but long enough to be one"])
+@pytest.mark.parametrize(
+    "message", [b"", b"x", b"\0" * 32, b"\0" * 33, b"not a task at all, but long enough to be one"]
+)
 def test_garbage_is_refused(message):
     """Before anything of it is parsed."""
     with pytest.raises(BadTaskError, match="signature is not ours"):
@@ -114,7 +116,9 @@ def test_another_version_is_refused_by_number():
         Task.unpack(signed(packed), SECRET)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", msgpack.packb([]), msgpack.packb(["dance", [None, [1]], [], [], {}, {}, ""])])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", msgpack.packb([]), msgpack.packb(["dance", [None, [1]], [], [], {}, {}, ""])]
+)
 def test_a_body_of_another_shape_is_refused(data):
     """Also one that names a kind nobody knows."""
     with pytest.raises(BadTaskError, match="unreadable task body"):

@@ -1,0 +1,114 @@
+"""Finding model packages by entry point; a broken one harms only its own model."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from forebay import ConfigurationError, ModelSource, plugins
+from forebay.plugins import engine_class, load_processor, names
+from tests.support.toys import Toy
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    """Entry points as installed packages would offer them; each value names something in this module."""
+
+    def offer(group, **points):
+        found = [EntryPoint(name.replace("_", "-"), value, group) for name, value in points.items()]
+        monkeypatch.setattr(plugins, "entry_points", lambda group: [p for p in found if p.group == group])
+
+    return offer
+
+
+def processors(offered, **values):
+    offered(plugins.PROCESSORS, **values)
+
+
+class NoProcessor:
+    """Something else under a processor's entry point."""
+
+
+def test_the_shipped_families_are_found():
+    """Through the same door as a stranger's package."""
+    assert {"qwen2-vl", "qwen2.5-vl", "qwen3-vl"} <= set(names(plugins.PROCESSORS))
+    assert "qwen2-vl" in names(plugins.ENGINES)
+
+
+def test_an_unknown_model_is_refused_with_what_is_installed():
+    """A typo is seen at once."""
+    with pytest.raises(
+        ConfigurationError, match=r"no package offers 'qwen9' in forebay\.processors; installed: .*qwen2-vl"
+    ):
+        load_processor(ModelSource("qwen9"))
+
+
+def test_a_processor_is_loaded_with_what_is_asked_of_it_for_every_request(offered):
+    """Capabilities and fingerprint are taken once."""
+    processors(offered, toy="tests.support.toys:Toy")
+
+    loaded = load_processor(ModelSource("toy"))
+
+    assert isinstance(loaded.processor, Toy)
+    assert loaded.capabilities.vocabulary == 1000
+    assert len(loaded.fingerprint) == 16
+    assert loaded.tokenizer is None
+
+
+def test_the_fingerprint_changes_with_the_settings(offered, monkeypatch):
+    """Two with the same one compute the same; so other settings need another."""
+    processors(offered, toy="tests.support.toys:Toy")
+    before = load_processor(ModelSource("toy")).fingerprint
+
+    monkeypatch.setattr(Toy, "config", lambda self: {"gain": 2})
+
+    assert load_processor(ModelSource("toy")).fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("no_such_package:Toy", "cannot be imported: No module named 'no_such_package'"),
+        ("tests.support.toys:Nobody", "cannot be imported: "),
+        ("tests.forebay.test_plugins:NoProcessor", "is not a Processor class"),
+        ("tests.support.toys:loaded", "is not a Processor class"),
+    ],
+)
+def test_a_broken_package_is_named(offered, value, told):
+    """The operator reads which model, which object and why."""
+    processors(offered, broken=value)
+
+    with pytest.raises(ConfigurationError, match=r"forebay\.processors: broken") as caught:
+        load_processor(ModelSource("broken"))
+
+    assert told in str(caught.value)
+    assert value in str(caught.value)
+
+
+def test_two_packages_with_one_name_are_refused(monkeypatch):
+    """Whichever came first must not win silently; the same object twice is no quarrel."""
+    group = plugins.PROCESSORS
+    one, other = EntryPoint("toy", "tests.support.toys:Toy", group), EntryPoint("toy", "other:Toy", group)
+
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [one, one])
+    assert load_processor(ModelSource("toy")).name == "toy"
+
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [one, other])
+    with pytest.raises(ConfigurationError, match=r"several packages offer 'toy' in forebay\.processors"):
+        load_processor(ModelSource("toy"))
+
+
+def test_a_model_without_an_engine_has_none(offered, tmp_path):
+    """Preprocessing works without one; an engine that needs a folder is none without it."""
+    assert engine_class(ModelSource("qwen3-vl")) is None
+    assert engine_class(ModelSource("qwen2-vl")) is None
+    assert engine_class(ModelSource("qwen2-vl", tmp_path)).__name__ == "Qwen2VLEngine"
+
+
+def test_a_folders_tokenizer_serves_a_processor_without_one_of_its_own(offered, tmp_path):
+    """One that is no tokenizer is named; a model without a folder has none."""
+    processors(offered, toy="tests.support.toys:Toy")
+    (tmp_path / "tokenizer.json").write_text("{}")
+
+    with pytest.raises(ConfigurationError, match=r"tokenizer\.json: not a tokenizer"):
+        load_processor(ModelSource("toy", tmp_path))
+    assert load_processor(ModelSource("toy")).tokenizer is None

@@ -1,0 +1,126 @@
+"""What the documents say is what the code does."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from api.settings import ApiSettings
+from forebay import DType, Modality, __version__
+from launch.settings import UpSettings
+from scheduler.settings import SchedulerSettings
+from workers.settings import WorkerSettings
+
+ROOT = Path(__file__).parents[1]
+PROCESSES = {"api": ApiSettings, "worker": WorkerSettings, "scheduler": SchedulerSettings, "up": UpSettings}
+MARKS = re.compile(r"(<!-- settings:.*?-->\n)(.*?)(<!-- /settings -->)", re.DOTALL)
+
+
+def code_blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
+
+
+def settings_table() -> str:
+    """One row a variable: who reads it, and its default."""
+    readers: dict[str, list[str]] = {}
+    defaults: dict[str, str] = {}
+    for process, cls in PROCESSES.items():
+        for field in dataclasses.fields(cls):
+            variable = field.metadata["variable"]
+            readers.setdefault(variable, []).append(process)
+            defaults.setdefault(variable, shown_default(field))
+    rows = [f"| `{name}` | {', '.join(readers[name])} | {defaults[name]} |" for name in sorted(readers)]
+    return "\n".join(["", "| variable | read by | default |", "|---|---|---|", *rows, "", ""])
+
+
+def shown_default(field: dataclasses.Field) -> str:
+    if field.default_factory is dataclasses.MISSING:
+        return "must be set"
+    if field.name in ("node", "workers"):
+        return {"node": "the host's name", "workers": "one a core, at most 8"}[field.name]
+    value = field.default_factory()
+    if field.name.endswith("bytes"):
+        return f"{value >> 20} MiB"
+    return "–" if value in (None, ()) else f"`{value}`"
+
+
+def test_every_setting_is_in_the_table():
+    """The table is made from the code, so it cannot lie."""
+    path = ROOT / "docs" / "settings.md"
+    text = path.read_text()
+    expected = MARKS.sub(lambda match: match[1] + settings_table() + match[3], text)
+
+    if os.environ.get("FOREBAY_WRITE_DOCS"):
+        path.write_text(expected)
+
+    assert path.read_text() == expected
+
+
+def test_the_processor_of_the_readme_passes_its_own_test():
+    """The smallest useful processor works as printed."""
+    processor, test = code_blocks("README.md", "python")[:2]
+    namespace: dict[str, object] = {}
+
+    exec(processor, namespace)
+    exec(test, namespace)
+    namespace["test_mean_colour"]()
+
+    assert len(processor.splitlines()) <= 30
+
+
+def test_the_entry_point_of_the_readme_is_toml():
+    """What an author copies parses."""
+    (block,) = code_blocks("README.md", "toml")
+
+    assert tomllib.loads(block)["project"]["entry-points"]["forebay.processors"] == {
+        "mean-colour": "mean_colour:MeanColour"
+    }
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/benchmarks.md"])
+def test_links_lead_somewhere(name: str):
+    """A relative link names a file that exists."""
+    path = ROOT / name
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
+
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_paths_named_in_the_architecture_exist():
+    """A path in backticks is a path in the repository."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    paths = re.findall(r"`([a-z_]+/[a-z_/.]*)`", text)
+
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_version_is_one():
+    """The package says what its metadata says."""
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    assert metadata["project"]["version"] == __version__
+
+
+def test_requirements_are_pinned_once():
+    """A full install takes its versions from one file."""
+    pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    names = [pin.partition("==")[0].lower().replace("_", "-") for pin in pins]
+
+    assert all("==" in pin for pin in pins)
+    assert len(names) == len(set(names))
+    for required in ("celery", "redis", "msgpack", "numpy", "torch", "fastapi", "pydantic"):
+        assert required in names
+    assert "torch==2.13.0" in pins
+
+
+def test_the_names_of_the_readme_are_exported():
+    """An author imports everything from one package."""
+    assert np.dtype("<f4") == DType.FLOAT32.carrier
+    assert Modality.IMAGE == "image"
