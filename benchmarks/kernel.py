@@ -47,6 +47,18 @@ def measure(rounds: int = ROUNDS) -> dict[str, Cost]:
         )
 
 
+def measure_ours(rounds: int = 3 * ROUNDS) -> Cost:
+    """The cost of our way alone; several of these at once show what it costs while the other cores work too."""
+    one_thread_each()
+    import torch
+
+    torch.set_num_threads(1)
+    data = jpeg()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        ours = _Ours(Path(folder))
+        return race({OURS: lambda: ours.run(data)}, rounds)[OURS]
+
+
 class _Ours:
     """What a worker does with one image, from its bytes to a written block."""
 

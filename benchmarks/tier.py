@@ -19,6 +19,7 @@ from launch.settings import UpSettings
 from launch.supervisor import Supervisor
 from launch.up import Run, Urls, running
 
+CHILDREN = 2
 CONNECTIONS = 8
 SECONDS = 8.0
 RUNS = 3
@@ -45,7 +46,7 @@ def measure(runs: int = RUNS, seconds: float = SECONDS) -> Result:
     overrides = {
         "FOREBAY_MODELS": "qwen2-vl",
         "FOREBAY_PORT": "0",
-        "FOREBAY_WORKERS": "2",
+        "FOREBAY_WORKERS": str(CHILDREN),
         "FOREBAY_POOL_BYTES": "512MiB",
         "FOREBAY_FLOWER": "0",
     }

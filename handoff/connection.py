@@ -24,11 +24,11 @@ Client = redis.Redis
 AsyncClient = redis.asyncio.Redis
 
 
-def _options(role: str) -> dict[str, Any]:
+def _options(url: str, role: str) -> dict[str, Any]:
+    over_tcp = {"socket_connect_timeout": CONNECT_TIMEOUT_S, "socket_keepalive": True}
     return {
+        **({} if url.startswith("unix:") else over_tcp),
         "socket_timeout": SOCKET_TIMEOUT_S,
-        "socket_connect_timeout": CONNECT_TIMEOUT_S,
-        "socket_keepalive": True,
         "health_check_interval": 15,
         "client_name": f"forebay-{role}",
     }
@@ -37,13 +37,13 @@ def _options(role: str) -> dict[str, Any]:
 def connect(url: str, role: str) -> Client:
     """A blocking client. Make it after a fork: a connection belongs to one process."""
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
-    return redis.Redis.from_url(url, retry=retry, **_options(role))
+    return redis.Redis.from_url(url, retry=retry, **_options(url, role))
 
 
 def connect_async(url: str, role: str) -> AsyncClient:
     """An asyncio client."""
     retry = redis.asyncio.retry.Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
-    return redis.asyncio.Redis.from_url(url, retry=retry, **_options(role))
+    return redis.asyncio.Redis.from_url(url, retry=retry, **_options(url, role))
 
 
 @contextmanager

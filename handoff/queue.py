@@ -5,6 +5,8 @@ Celery is the dispatcher; the record in Redis is the truth. A task carries one s
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlsplit
+
 from celery import Celery
 from kombu.entity import Exchange, Queue
 
@@ -25,7 +27,7 @@ def make_app(settings: SharedSettings, *, node: str | None = None, events: bool 
         node: the node whose queues a worker consumes; senders need none.
         events: whether workers report task events for Flower; they cost a third of Celery's throughput.
     """
-    app = Celery("forebay", broker=settings.redis_url, set_as_current=False)
+    app = Celery("forebay", broker=broker_url(settings.redis_url), set_as_current=False)
     app.conf.update(
         task_acks_late=True,  # a message outlives the child that dies over it
         task_reject_on_worker_lost=True,  # and is tried again at once, bounded by the record's attempts
@@ -70,6 +72,15 @@ def make_app(settings: SharedSettings, *, node: str | None = None, events: bool 
         },
     )
     return app
+
+
+def broker_url(redis_url: str) -> str:
+    """The URL as kombu spells it: a socket file has a scheme of its own there."""
+    parts = urlsplit(redis_url)
+    if parts.scheme != "unix":
+        return redis_url
+    database = parse_qs(parts.query).get("db", ["0"])[0]
+    return f"redis+socket://{parts.path}?virtual_host={database}"
 
 
 def _queue(node: str | None, lane: str) -> Queue:

@@ -94,5 +94,5 @@ def adopt_orphans() -> None:
 
 
 def _die_with_launcher() -> None:
-    """Runs between fork and exec: a launcher that is killed takes its parts along."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    """Runs between fork and exec: a launcher that is killed takes its parts along, even one that is stopped."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

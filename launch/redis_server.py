@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import socket
 from dataclasses import dataclass
@@ -54,28 +53,27 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def prepare(folder: Path, data_dir: Path | None) -> EmbeddedRedis:
-    """Configure a server on loopback behind a password of its own; with a data folder it keeps what it acknowledged.
+    """Configure a server on a socket in our own folder; with a data folder it keeps what it acknowledged.
 
+    A socket file costs a third less CPU than loopback, opens no port, and only its owner can reach it.
     ``appendfsync everysec`` can lose the last second before a power cut; a killed server loses nothing.
     """
-    port, password = free_port(), secrets.token_hex(16)
-    kept = data_dir is not None
+    path = folder / "redis.sock"
     where = data_dir or folder
     where.mkdir(parents=True, exist_ok=True)
     lines = [
-        f"port {port}",
-        "bind 127.0.0.1",
-        f"requirepass {password}",
+        "port 0",
+        f"unixsocket {path}",
+        "unixsocketperm 700",
         f"dir {where}",
         f"logfile {folder / 'redis.log'}",
         'save ""',
-        f"appendonly {'yes' if kept else 'no'}",
+        f"appendonly {'yes' if data_dir else 'no'}",
         "appendfsync everysec",
         "maxmemory-policy noeviction",  # anything else deletes queues and records when memory is short
         "daemonize no",
-        "tcp-backlog 511",
     ]
     config = folder / "redis.conf"
     config.touch(mode=0o600)
     config.write_text("\n".join(lines) + "\n")
-    return EmbeddedRedis(find_program(), config, f"redis://:{password}@127.0.0.1:{port}/0")
+    return EmbeddedRedis(find_program(), config, f"unix://{path}?db=0")

@@ -216,7 +216,7 @@ def read_secret(data_dir: Path | None) -> str:
 
 def answers(url: str) -> bool:
     """Whether a Redis answers there now."""
-    client = redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1, retry=None)
+    client = redis.Redis.from_url(url, socket_timeout=1, retry=None)
     try:
         return bool(client.ping())
     except (redis.RedisError, OSError):

@@ -71,6 +71,7 @@ class Intake:
         Raises:
             Failed: Redis cannot be reached.
         """
+        self._release_lingering()
         if room.requests < 1 or room.tokens < 1:
             return [], []
         nonce = secrets.token_hex(8)
@@ -120,6 +121,8 @@ class Intake:
 
 
 def admission_of(ticket: Ticket, blocks: Sequence[Block]) -> Admission:
+    """What an engine gets of a ticket: views of its blocks, and nothing copied."""
+
     def view(at: ArrayAt) -> Any:
         return blocks[at.block].array(at)
 

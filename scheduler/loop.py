@@ -41,6 +41,7 @@ class Scheduler:
     _ends: list[tuple[Taken, End]] = field(default_factory=list)
     _stop_at: float | None = None
     _looked_at: float = 0.0
+    _may_have_more: bool = True
     _renewed_at: float = 0.0
     _announced_at: float = float("-inf")
 
@@ -95,19 +96,22 @@ class Scheduler:
             nodes.withdraw(intake.redis, intake.moves.keys, intake.node, f"engine:{intake.model}")
 
     def _look(self) -> None:
+        """Admit what fits. A busy engine is not held up; an idle one sleeps until something is parked."""
         if self.running and time.monotonic() - self._looked_at < _LOOK_EVERY_S:
             return
+        if not (self.running or self._ends or self._may_have_more):
+            self.intake.wait()
         room = self.engine.room()
         taken, gone = self.intake.poll(room)
         if not self.running and not taken and not gone:
             taken, gone = self._look_at_first(room)
         self._looked_at = time.monotonic()
+        # Something may wait that did not fit; once nothing does, the next thing parked wakes us.
+        self._may_have_more = bool(taken or gone)
         for one in taken:
             self._admit(one)
         for claimed in gone:
             self._replay(claimed)
-        if not (self.running or taken or gone or self._ends):
-            self.intake.wait()
 
     def _look_at_first(self, room: Room) -> tuple[list[Taken], list[Claimed]]:
         """An idle engine that takes nothing may face a request that can never fit: refuse that one."""

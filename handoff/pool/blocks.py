@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,13 +25,11 @@ class Block:
 
     def __init__(self, handle: Handle, memory: memoryview) -> None:
         self.handle = handle
-        self._memory: memoryview | None = memory
-        self._taken = 0
-
-    @property
-    def address(self) -> int:
+        self.address = int(np.frombuffer(memory, np.uint8, 1).__array_interface__["data"][0])
         """Where the block begins in this process' memory."""
-        return int(self._view(0, DType.UINT8, (1,)).__array_interface__["data"][0])
+        self._memory: memoryview | None = memory
+        self._roots: list[weakref.ref[npt.NDArray[Any]]] = []
+        self._taken = 0
 
     def array(self, at: ArrayAt) -> npt.NDArray[Any]:
         """The array that a ticket names, without a copy.
@@ -53,7 +52,11 @@ class Block:
         count = math.prod(shape)
         if self._memory is None or start < 0 or start + count * dtype.itemsize > self.handle.length:
             raise ValueError(f"{count} {dtype} at {start} do not lie in a block of {self.handle.length} bytes")
-        return np.frombuffer(self._memory, dtype.carrier, count, start).reshape(shape)
+        root = np.frombuffer(self._memory, dtype.carrier, count, start)
+        # NumPy lets a memoryview go while arrays over it live, so we watch them ourselves: every view, slice and
+        # tensor made of this array keeps its root.
+        self._roots.append(weakref.ref(root))
+        return root.reshape(shape)
 
     def release(self) -> None:
         """Let go of the mapping. Safe to call twice.
@@ -61,10 +64,6 @@ class Block:
         Raises:
             LiveViewError: an array over the block is still referenced.
         """
-        if self._memory is None:
-            return
-        try:
-            self._memory.release()
-        except BufferError as error:
-            raise LiveViewError(f"an array over the block of slot {self.handle.slot} is still referenced") from error
+        if any(root() is not None for root in self._roots):
+            raise LiveViewError(f"an array over the block of slot {self.handle.slot} is still referenced")
         self._memory = None
