@@ -113,7 +113,8 @@ def read_incoming(raw: bytes) -> Incoming:
 
 def _parse(body: dict[str, Any]) -> GenerateBody:
     try:
-        return GenerateBody.model_validate({k: v for k, v in body.items() if v is not None})
+        known = {k: v for k, v in body.items() if k in GenerateBody.model_fields and v is not None}
+        return GenerateBody.model_validate(known)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
@@ -179,12 +180,24 @@ def _item(value: Any, param: str) -> str:
 
 
 def _sampling(params: dict[str, Any]) -> dict[str, Any]:
-    count = params.get("max_new_tokens")
-    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
-        name = "sampling_params.max_new_tokens"
-        raise Rejected("invalid_request", f"{name} must be a whole number of at least 1, got {count!r}", param=name)
     extensions.check_carried(params, "sampling_params")
+    count, answers = params.get("max_new_tokens"), params.get("n")
+    if count is not None and not (_is_whole(count) and count >= 1):
+        raise _bad_sampling("max_new_tokens", "must be a whole number of at least 1", count)
+    if answers is not None and not (_is_whole(answers) and answers == 1):
+        raise _bad_sampling("n", "must be 1; send the request again for another answer", answers)
     return params
+
+
+def _bad_sampling(key: str, rule: str, value: Any) -> Rejected:
+    name = f"sampling_params.{key}"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    shown = value if is_number else _json_type(value)  # nothing of the caller's that could be long
+    return Rejected("invalid_request", f"{name} {rule}, got {shown}", param=name)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _rid(rid: str | None) -> str | None:

@@ -42,8 +42,9 @@ def _listen(settings: ApiSettings) -> socket.socket:
         return socket.socket(fileno=settings.listen_fd)
     try:
         return socket.create_server((settings.host, settings.port), backlog=2048)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a port is at most 65535"
+        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from error
 
 
 def _serve(settings: ApiSettings, listening: socket.socket) -> int:
@@ -75,5 +76,8 @@ def _serve(settings: ApiSettings, listening: socket.socket) -> int:
         click.echo(f"listening on http://{host}:{port}")  # what --port 0 picked
         sys.stdout.flush()
     server = Server(config)
+    # uvicorn sends itself the signal again once it has drained, which would make a clean stop look like a death.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     server.run(sockets=[listening])
     return 0 if server.started else 1

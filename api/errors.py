@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from api.answers import EndedBadly
+from api.intake import ClientGoneError
 from forebay.errors import Failed, Problem, Rejected
 
 log = logging.getLogger(__name__)
+
+_CLIENT_CLOSED = 499  # nginx' code for it; nobody receives it
 
 
 def respond(problem: Problem, rid: str | None) -> JSONResponse:
@@ -24,6 +27,7 @@ def install(app: FastAPI) -> None:
     """Translate whatever a route raises."""
     app.add_exception_handler(Rejected, _ours)
     app.add_exception_handler(Failed, _ours)
+    app.add_exception_handler(ClientGoneError, _gone)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _unforeseen)
 
@@ -33,11 +37,17 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
     return respond(problem, getattr(request.state, "rid", None))
 
 
+async def _gone(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=_CLIENT_CLOSED)
+
+
 async def _of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return respond(Problem(code, message, error.status_code), None)
+    response = respond(Problem(code, message, error.status_code), None)
+    response.headers.update(error.headers or {})  # a 405 must say what is allowed
+    return response
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from forebay.errors import Rejected
 
@@ -22,6 +23,7 @@ async def read_body(request: Request, limit_bytes: int) -> bytes:
 
     Raises:
         Rejected: not JSON by its content type, or larger than the limit.
+        ClientGoneError: the caller left before all of it had come.
     """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -31,11 +33,14 @@ async def read_body(request: Request, limit_bytes: int) -> bytes:
     if announced.isdigit() and int(announced) > limit_bytes:
         raise _too_large(int(announced), limit_bytes)
     chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit_bytes:
-            raise _too_large(size, limit_bytes)
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit_bytes:
+                raise _too_large(size, limit_bytes)
+            chunks.append(chunk)
+    except ClientDisconnect as error:
+        raise ClientGoneError from error
     return b"".join(chunks)
 
 
@@ -43,7 +48,7 @@ def _too_large(size: int, limit: int) -> Rejected:
     return Rejected("body_too_large", f"the body is at least {size} bytes; the limit is {limit}", status=413)
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     """Await ``work``, and cancel it when the caller closes the connection.
 
     Raises:

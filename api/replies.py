@@ -127,8 +127,11 @@ class Replies:
         await self._keep_stream()
 
     async def close(self) -> None:
-        with redis_failures():
-            await self._client.delete(self._stream)
+        try:
+            with redis_failures():
+                await self._client.delete(self._stream)
+        finally:
+            await self._client.aclose()
 
     async def _keep_stream(self) -> None:
         """Renew the stream's life and drop what has been read; make it anew where it is gone."""

@@ -55,8 +55,7 @@ def _forgiving(text: str, param: str) -> bytes:
     plain = text.translate(_WHITESPACE)
     if ("-" in plain or "_" in plain) and not ("+" in plain or "/" in plain):
         plain = plain.translate(_URL_SAFE)
-    if not plain.endswith("="):
-        plain += "=" * (-len(plain) % 4)
+    plain += "=" * (-len(plain) % 4)
     try:
         return pybase64.b64decode(plain, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -76,9 +75,5 @@ def _data_url(source: str, param: str, limit_bytes: int) -> bytes:
 
 
 def _too_large(param: str, size: int, limit: int) -> Rejected:
-    message = f"{param} is {_mib(size)} MiB; the limit is {_mib(limit)} MiB"
+    message = f"{param} is {size} bytes; the limit is {limit}"
     return Rejected("media_too_large", message, param=param, status=413)
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):.4g}"

@@ -21,15 +21,20 @@ from benchmarks.kernel import COPIED, OURS
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
-def kernel_in_its_own_process() -> dict[str, Any]:
-    """Torch and its threads stay out of the process that drives the load."""
-    code = (
-        "import json; from dataclasses import asdict; from benchmarks.kernel import measure; "
-        "print(json.dumps({name: asdict(cost) for name, cost in measure().items()}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
-    costs: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return costs
+_MEASURE = (
+    "import json; from dataclasses import asdict; from benchmarks.kernel import measure; "
+    "print(json.dumps({name: asdict(cost) for name, cost in measure().items()}))"
+)
+_MEASURE_OURS = "from benchmarks.kernel import measure_ours; print(measure_ours().cpu_ms)"
+
+
+def in_processes(code: str, count: int) -> list[str]:
+    """The last line that each of ``count`` processes prints; torch stays out of the one that drives the load."""
+    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(count)]
+    outputs = [process.communicate()[0] for process in started]
+    if any(process.returncode for process in started):
+        raise RuntimeError("a measurement failed; see above")
+    return [output.splitlines()[-1] for output in outputs]
 
 
 def main() -> None:

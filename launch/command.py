@@ -24,7 +24,7 @@ from launch.settings import UpSettings
 @click.option("--flower/--no-flower", default=None, help="Whether Flower runs too; it does by default.")
 def up(models: tuple[str, ...], flower: bool | None, **given: str | None) -> None:
     """Start Redis, API, workers, schedulers and Flower, and watch them."""
-    from launch.supervisor import PartFailedError
+    from launch.supervisor import EndedError, PartFailedError
     from launch.up import running
 
     overrides = {
@@ -49,7 +49,7 @@ def up(models: tuple[str, ...], flower: bool | None, **given: str | None) -> Non
                 _say("ready; Ctrl-C drains, a second one ends")
                 supervisor.watch()
                 _say("draining")
-        except PartFailedError as error:
+        except (PartFailedError, EndedError) as error:
             _say(str(error))
             sys.exit(1)
     _say("stopped; nothing is left")

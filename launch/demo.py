@@ -34,7 +34,7 @@ _STAGES = ("accepted", "queued", "processing", "parked", "admitted", "first_toke
 @click.option("--pool-bytes", default="256MiB", show_default=True, metavar="SIZE", help="Size of the feature pool.")
 def demo(pool_bytes: str) -> None:
     """Start everything, send a photo and a recording, show what happens, stop, and prove that nothing is left."""
-    from launch.supervisor import PartFailedError
+    from launch.supervisor import EndedError, PartFailedError
     from launch.up import running
 
     console = Console(highlight=False)
@@ -52,7 +52,7 @@ def demo(pool_bytes: str) -> None:
                     _show_everything(console, client, photo, recording)
                 traces.take(supervisor)
                 console.print("[bold]Stopping[/] …")
-        except PartFailedError as error:
+        except (PartFailedError, EndedError) as error:
             console.print(str(error))
             sys.exit(1)
     _prove(console, traces)

@@ -34,8 +34,11 @@ class Folders:
         name = f"{_PREFIX}{secrets.token_hex(4)}"
         shm, disk = SHM / name, Path(tempfile.gettempdir()) / name
         shm.mkdir(mode=0o700)
-        fd = os.open(shm / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        # Locked before it has its name: no other launcher can find it and see it unlocked.
+        hidden = shm / f".{_LOCK}"
+        fd = os.open(hidden, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)
+        hidden.rename(shm / _LOCK)
         disk.mkdir(mode=0o700)
         return cls(name, shm, disk, fd)
 
@@ -57,8 +60,8 @@ def remove_abandoned() -> list[str]:
 def _is_abandoned(folder: Path) -> bool:
     try:
         fd = os.open(folder / _LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        return False  # a run that is just making its folders, or not ours
+    except OSError:
+        return False  # a run that is just making its folders, another user's, or no folder of ours
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

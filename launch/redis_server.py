@@ -63,10 +63,10 @@ def prepare(folder: Path, data_dir: Path | None) -> EmbeddedRedis:
     where.mkdir(parents=True, exist_ok=True)
     lines = [
         "port 0",
-        f"unixsocket {path}",
+        f"unixsocket {_quoted(path)}",
         "unixsocketperm 700",
-        f"dir {where}",
-        f"logfile {folder / 'redis.log'}",
+        f"dir {_quoted(where)}",
+        f"logfile {_quoted(folder / 'redis.log')}",
         'save ""',
         f"appendonly {'yes' if data_dir else 'no'}",
         "appendfsync everysec",
@@ -77,3 +77,9 @@ def prepare(folder: Path, data_dir: Path | None) -> EmbeddedRedis:
     config.touch(mode=0o600)
     config.write_text("\n".join(lines) + "\n")
     return EmbeddedRedis(find_program(), config, f"unix://{path}?db=0")
+
+
+def _quoted(path: Path) -> str:
+    """A path as the configuration file spells one with blanks in it."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

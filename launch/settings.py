@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.model import ModelSource
-from forebay.settings import read_cores, read_flag, read_models, read_name, read_size, setting, whole_number
+from forebay.settings import (
+    read_cores,
+    read_flag,
+    read_level,
+    read_models,
+    read_name,
+    read_size,
+    setting,
+    whole_number,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,4 +34,4 @@ class UpSettings:
     pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_size, 1 << 30)
     data_dir: Path | None = setting("FOREBAY_DATA_DIR", Path, None)
     flower: bool = setting("FOREBAY_FLOWER", read_flag, True)
-    log_level: str = setting("FOREBAY_LOG_LEVEL", str.upper, "WARNING")
+    log_level: str = setting("FOREBAY_LOG_LEVEL", read_level, "WARNING")

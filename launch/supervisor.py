@@ -87,10 +87,11 @@ class Supervisor:
     def _is_ready(self, place: _Place) -> bool:
         process = place.process
         assert process is not None
+        code = process.exit_code  # asked before the look, which then hears the last words of one that has ended
         process.look()
-        if process.exit_code is not None:
+        if code is not None:
             reason = f": {process.status}" if process.status else ""
-            raise PartFailedError(f"{place.part.name} ended with {process.exit_code} while starting{reason}")
+            raise PartFailedError(f"{place.part.name} ended with {code} while starting{reason}")
         return process.is_ready
 
     def watch(self) -> None:

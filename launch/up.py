@@ -125,6 +125,7 @@ def running(
     Raises:
         ConfigurationError: something is missing; nothing was started.
         PartFailedError: a part could not be started.
+        EndedError: a signal came before all of it was ready.
     """
     check_platform()
     check_models(settings)
@@ -159,13 +160,18 @@ def _supervised(run: Run, supervisor: Supervisor, extra: list[Part]) -> Iterator
         # The API starts last and stops first: what it has accepted still finds workers and engines.
         supervisor.start([run.api_part()])
         yield supervisor, run.urls
-        supervisor.drain()
-    except EndedError:
-        run.say("ended without draining")
+        _drain(run, supervisor)
     finally:
         supervisor.end()
         if run.deployment == run.folders.name:
             forget(run.redis_url, f"{run.deployment}:")
+
+
+def _drain(run: Run, supervisor: Supervisor) -> None:
+    try:
+        supervisor.drain()
+    except EndedError:
+        run.say("ended without draining")
 
 
 @contextmanager
@@ -173,8 +179,9 @@ def _listening(settings: UpSettings) -> Iterator[socket.socket]:
     """The API's socket, held by the launcher so that a restarted API refuses no connection."""
     try:
         listening = socket.create_server((settings.host, settings.port), backlog=2048)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a port is at most 65535"
+        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from error
     with listening:
         os.set_inheritable(listening.fileno(), True)
         yield listening

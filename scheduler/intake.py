@@ -66,7 +66,8 @@ class Intake:
         """Claim what fits the room, in order, and map it.
 
         Returns:
-            What was taken, and what was claimed but whose features are gone; the caller ends or replays the latter.
+            What was taken, and what was claimed but whose features are gone or whose ticket cannot be read; the caller
+            ends or replays the latter.
 
         Raises:
             Failed: Redis cannot be reached.
@@ -80,10 +81,11 @@ class Intake:
         for claimed in perform(self.redis, move):
             try:
                 taken.append(self._map(claimed))
-            except StaleHandleError as error:
+            except (StaleHandleError, ValueError) as error:
                 log.error("features gone", extra={"rid": claimed.rid, "reason": str(error)})
                 gone.append(claimed)
         self.held.update({one.rid: one for one in taken})
+        self._release_lingering()
         return taken, gone
 
     def renew(self) -> list[Taken]:
@@ -116,8 +118,13 @@ class Intake:
 
     def _map(self, claimed: Claimed) -> Taken:
         ticket = Ticket.unpack(claimed.ticket)
-        blocks = tuple(self.pool.take(handle) for handle in ticket.blocks)
-        return Taken(claimed.claim, ticket, admission_of(ticket, blocks), blocks)
+        blocks: list[Block] = []
+        try:
+            blocks.extend(self.pool.take(handle) for handle in ticket.blocks)
+            return Taken(claimed.claim, ticket, admission_of(ticket, blocks), tuple(blocks))
+        except (StaleHandleError, ValueError):
+            self._lingering += blocks  # ours by now: while we live, nobody else would free them
+            raise
 
 
 def admission_of(ticket: Ticket, blocks: Sequence[Block]) -> Admission:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from forebay.engine import Emission, Engine, Room
 from forebay.errors import Failed, Problem, Rejected
 from handoff import nodes, record
-from handoff.moves import Claimed, End, Fence
+from handoff.moves import MAX_ATTEMPTS, Claimed, End, Fence
 from handoff.requeue import requeue
 from handoff.scripts import Move, perform, perform_all
 from scheduler.batch import Running
@@ -103,7 +104,7 @@ class Scheduler:
             self.intake.wait()
         room = self.engine.room()
         taken, gone = self.intake.poll(room)
-        if not self.running and not taken and not gone:
+        if room.requests > 0 and not (self.running or taken or gone):
             taken, gone = self._look_at_first(room)
         self._looked_at = time.monotonic()
         # Something may wait that did not fit; once nothing does, the next thing parked wakes us.
@@ -154,15 +155,24 @@ class Scheduler:
             running = self.running.get(emission.rid)
             if running is None:
                 continue
-            running.take(emission)
-            if emission.error is not None:
+            try:
+                self._take_in(running, emission)
+            except Exception as error:  # noqa: BLE001 - what an engine says may be nothing that can be sent
+                self.engine.abort(emission.rid)
                 self._drop(running)
-                self._fail(running.taken, emission.error)
-            elif emission.finish_reason is not None:
-                self._drop(running)
-                self._end(running.taken, End.done(running.result(emission)))
-            elif emission.text:
-                self._pieces.append((running, self._piece(running, emission)))
+                self._fail(running.taken, error)
+
+    def _take_in(self, running: Running, emission: Emission) -> None:
+        running.take(emission)
+        if emission.error is not None:
+            self._drop(running)
+            self._fail(running.taken, emission.error)
+        elif emission.finish_reason is not None:
+            end = End.done(running.result(emission))
+            self._drop(running)
+            self._end(running.taken, end)
+        elif emission.text:
+            self._pieces.append((running, self._piece(running, emission)))
 
     def _deliver(self) -> None:
         """Send the pieces in one round trip, then write the ends. What fails is sent again with the next turn."""
@@ -200,6 +210,7 @@ class Scheduler:
     def _fail(self, taken: Taken, error: Exception) -> None:
         if not isinstance(error, Rejected):
             log.error("engine failed", extra={"rid": taken.rid}, exc_info=error)
+        traceback.clear_frames(error.__traceback__)  # they look at the features, which are given back now
         self._end(taken, End.of(Problem.of(error)))
 
     def _end(self, taken: Taken, end: End) -> None:
@@ -213,8 +224,13 @@ class Scheduler:
         log.info("request ended", extra={"rid": taken.rid, "state": str(end.state), "written": moved.ok})
 
     def _replay(self, claimed: Claimed) -> None:
-        """Have features that are gone made again."""
+        """Have features that are gone made again, as often as a request may be tried."""
         intake = self.intake
         found = record.read(intake.redis, intake.moves.keys, claimed.rid)
-        if found is not None and not found.state.is_end:
+        if found is None or found.state.is_end:
+            return
+        if found.attempt < MAX_ATTEMPTS:
             perform(intake.redis, requeue(intake.moves, found, found.attempt + 1, intake.node, self.secret))
+            return
+        problem = Problem("features_gone", f"the features were gone after each of {found.attempt} attempts", 500)
+        perform(intake.redis, intake.moves.finish(claimed.rid, Fence.claim(claimed.claim), End.of(problem)))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from api.answers import EndedBadly, generation, partial, result_of
 from api.body import Incoming, read_incoming
 from api.context import Context, context_of
-from api.intake import ClientGoneError, read_body, unless_gone
-from api.replies import Ended, Event, Piece, Watch
+from api.intake import read_body, unless_gone
+from api.replies import Ended, Piece, Watch
 from api.routes.openapi import generate_body
 from forebay.errors import Failed
 from forebay.task import Kind
@@ -25,7 +25,6 @@ router = APIRouter()
 
 T = TypeVar("T")
 
-_CLIENT_CLOSED = 499  # nginx' code for it; nobody receives it
 _GRACE_S = 10.0  # after the deadline, for the reconciler to write the end
 
 
@@ -36,23 +35,22 @@ async def generate(request: Request) -> Response:
     request.state.rid = incoming.rid
     if incoming.stream:
         return await _stream(request, context, incoming, began)
-    return await _answer(request, context, incoming, began)
+    return JSONResponse(await unless_gone(request, _answer(request, context, incoming, began)))
 
 
-async def _answer(request: Request, context: Context, incoming: Incoming, began: float) -> Response:
-    async def work() -> dict[str, Any]:
-        async with context.submission.watched(incoming, Kind.GENERATE) as (submitted, watch):
-            request.state.rid = submitted.rid
-            ended = await wait_for_end(context, watch, incoming)
-            elapsed_s = time.perf_counter() - began
-            code = ended.problem.code if ended.problem else "ok"
-            context.metrics.answered("generate", submitted.model, ended.state, code, elapsed_s)
-            return generation(submitted.rid, result_of(ended), elapsed_s)
+async def _answer(request: Request, context: Context, incoming: Incoming, began: float) -> dict[str, Any]:
+    async with context.submission.watched(incoming, Kind.GENERATE) as (submitted, watch):
+        request.state.rid = submitted.rid
+        ended = await wait_for_end(context, watch, incoming)
+        elapsed_s = count_answer(context, "generate", submitted.model, ended, began)
+        return generation(submitted.rid, result_of(ended), elapsed_s)
 
-    try:
-        return JSONResponse(await unless_gone(request, work()))
-    except ClientGoneError:
-        return Response(status_code=_CLIENT_CLOSED)
+
+def count_answer(context: Context, route: str, model: str, ended: Ended, began: float) -> float:
+    """Put an end into the metrics; the seconds it took."""
+    elapsed_s = time.perf_counter() - began
+    context.metrics.answered(route, model, ended.state, ended.problem.code if ended.problem else "ok", elapsed_s)
+    return elapsed_s
 
 
 async def wait_for_end(context: Context, watch: Watch, incoming: Incoming) -> Ended:
@@ -77,32 +75,41 @@ def _patience_s(context: Context, incoming: Incoming) -> float:
 
 async def _stream(request: Request, context: Context, incoming: Incoming, began: float) -> Response:
     """Wait for the first event before the response begins, so that an early error has its own status."""
-    async with AsyncExitStack() as stack:
-        submitted, watch = await stack.enter_async_context(context.submission.watched(incoming, Kind.GENERATE))
+    events = _events(request, context, incoming, began)
+    await unless_gone(request, anext(events))
+    return EventStream(events)
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. When the response is over the request is left, also if the caller went before it began."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._events.aclose()
+
+
+async def _events(request: Request, context: Context, incoming: Incoming, began: float) -> AsyncGenerator[bytes, None]:
+    """The answer as it grows, after one empty part that says that the first event is there."""
+    async with context.submission.watched(incoming, Kind.GENERATE) as (submitted, watch):
         request.state.rid = submitted.rid
-        first = await _within(anext(watch.until_end()), context, incoming)
-        if isinstance(first, Ended):
-            result_of(first)  # a bad end before any token is an ordinary error
-        events = _events(context, watch, first, submitted.rid, submitted.model, began, stack.pop_all())
-        return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-    raise AssertionError("the stack swallows nothing")
-
-
-async def _events(
-    context: Context, watch: Watch, first: Event, rid: str, model: str, began: float, stack: AsyncExitStack
-) -> AsyncIterator[bytes]:
-    answer = _Answer()
-    async with stack:
-        event = first
+        event = await _within(watch.events.get(), context, incoming)
+        if isinstance(event, Ended) and event.result is None:
+            count_answer(context, "generate", submitted.model, event, began)
+            result_of(event)  # a bad end before any token is an ordinary error
+        yield b""
+        answer = _Answer()
         while isinstance(event, Piece):
             if answer.take(event):
-                yield _sse(partial(rid, answer.text, answer.tokens))
+                yield _sse(partial(submitted.rid, answer.text, answer.tokens))
             event = await watch.events.get()
-        elapsed_s = time.perf_counter() - began
-        context.metrics.answered(
-            "generate", model, event.state, event.problem.code if event.problem else "ok", elapsed_s
-        )
-        yield _sse(_last(rid, event, elapsed_s))
+        elapsed_s = count_answer(context, "generate", submitted.model, event, began)
+        yield _sse(_last(submitted.rid, event, elapsed_s))
         yield b"data: [DONE]\n\n"
 
 

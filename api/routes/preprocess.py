@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse, Response
 from api.answers import result_of
 from api.body import read_incoming
 from api.context import Context, context_of
-from api.intake import ClientGoneError, read_body, unless_gone
-from api.routes.generate import wait_for_end
+from api.intake import read_body, unless_gone
+from api.routes.generate import count_answer, wait_for_end
 from api.routes.openapi import generate_body
 from forebay.task import Kind
 
@@ -31,18 +31,13 @@ async def preprocess(request: Request) -> Response:
         async with context.submission.watched(incoming, Kind.PREPROCESS) as (submitted, watch):
             request.state.rid = submitted.rid
             ended = await wait_for_end(context, watch, incoming)
-            elapsed_s = time.perf_counter() - began
-            code = ended.problem.code if ended.problem else "ok"
-            context.metrics.answered("preprocess", submitted.model, ended.state, code, elapsed_s)
+            elapsed_s = count_answer(context, "preprocess", submitted.model, ended, began)
             result = dict(result_of(ended))
             await _fill_in(context, result)
             result["timings_ms"] = {**result["timings_ms"], "total": round(elapsed_s * 1000, 3)}
             return {"rid": submitted.rid, "model": submitted.model, **result}
 
-    try:
-        return JSONResponse(await unless_gone(request, work()))
-    except ClientGoneError:
-        return Response(status_code=499)
+    return JSONResponse(await unless_gone(request, work()))
 
 
 async def _fill_in(context: Context, result: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
@@ -24,15 +26,15 @@ async def create(request: Request) -> Response:
     request.state.rid = incoming.rid
     submitted = await context.submission.submit(incoming, Kind.GENERATE)
     body = {"rid": submitted.rid, "state": "queued", "model": submitted.model, "deadline_ms": submitted.deadline_ms}
-    return JSONResponse(body, 202, {"Location": f"/v1/requests/{submitted.rid}"})
+    return JSONResponse(body, 202, {"Location": f"/v1/requests/{quote(submitted.rid, safe='')}"})
 
 
-@router.get("/v1/requests/{rid}", summary="How a request stands, or its result")
+@router.get("/v1/requests/{rid:path}", summary="How a request stands, or its result")
 async def show(request: Request, rid: str) -> Response:
     return JSONResponse(status(await _found(request, rid)))
 
 
-@router.delete("/v1/requests/{rid}", summary="Cancel a request; harmless once it has ended")
+@router.delete("/v1/requests/{rid:path}", summary="Cancel a request; harmless once it has ended")
 async def cancel(request: Request, rid: str) -> Response:
     await context_of(request).submission.cancel(rid)
     found = await _found(request, rid)

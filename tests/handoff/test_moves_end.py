@@ -192,6 +192,7 @@ def test_a_parked_request_that_the_reconciler_ends_gives_its_ticket_to_the_janit
 def test_a_request_is_queued_again_as_it_was_seen(way, client, state):
     """On another node, under the next attempt, with nothing left of the place it comes from."""
     way.to(state)
+    way.make_due()
 
     moved = way.do(way.moves.replay("r1", seen(way), 2, "n2", "text", b"again"))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoff.moves import LEASE_MS
+from handoff.moves import LEASE_MS, End, Fence
 from tests.support.ways import MODEL, NODE, SCHEDULER
 
 pytestmark = pytest.mark.service
@@ -56,8 +56,9 @@ def test_the_whole_range_of_priorities_keeps_its_order(way):
     for number, priority in enumerate((-100, 99, -99, 100)):
         way.parked(f"r{priority}", f"t{number}", priority=priority, timeout_ms=60_000)
     way.parked("r100-sooner", "t9", priority=100, timeout_ms=59_000)
+    way.parked("r1000-later", "t10", priority=1000, timeout_ms=61_000)
 
-    assert rids(way.claim()) == ["r100-sooner", "r100", "r99", "r-99", "r-100"]
+    assert rids(way.claim()) == ["r100-sooner", "r100", "r1000-later", "r99", "r-99", "r-100"]
 
 
 def test_a_claim_takes_at_most_what_it_asks_for(way):
@@ -108,6 +109,18 @@ def test_a_replayed_claim_leaves_out_what_has_ended_since(way):
     way.cancel("r1")
 
     assert rids(way.claim("c1")) == ["r2"]
+
+
+def test_a_replayed_claim_leaves_out_what_another_scheduler_has_now(way):
+    """Its reply was so late that the lease has lapsed."""
+    way.admitted(claim="c1")
+    way.let_lapse()
+    way.do(way.moves.lapse(NODE, MODEL))
+    assert way.claim("c1") == []
+
+    way.claim("c2", "scheduler-2")
+
+    assert way.claim("c1") == []
 
 
 def test_a_replay_of_an_empty_claim_is_empty(way):
@@ -185,6 +198,7 @@ def test_a_lease_that_runs_out_parks_the_ticket_for_the_next_scheduler(way, clie
 
     assert lapsed == ["r1"]
     assert (way.state("r1"), way.record("r1").lapses) == ("parked", 1)
+    assert {"claim", "scheduler"} & set(way.raw("r1")) == set()
     assert client.llen(way.moves.keys.wake(NODE, MODEL)) == 1
     assert way.leased() == []
     assert [(one.rid, one.ticket) for one in way.claim("c2", "scheduler-2")] == [
@@ -288,3 +302,13 @@ def test_only_an_admitted_request_has_pieces(way, state):
     assert not way.emit(claim="")
     assert not way.emit(rid="unknown")
     assert way.events("api-1") == []
+
+
+def test_what_has_ended_has_no_more_pieces(way):
+    """Not even from the claim that ended it: the end is the last event."""
+    way.listen("api-1")
+    way.admitted(reply_to="api-1")
+    way.do(way.moves.finish("r1", Fence.claim("c1"), End.done({})))
+
+    assert not way.emit(claim="c1")
+    assert [event["event"] for event in way.events("api-1")] == [b"end"]

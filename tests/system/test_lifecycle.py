@@ -23,7 +23,8 @@ from tests.system.test_main_job import FOX, QUESTION
 
 pytestmark = pytest.mark.system
 
-SMALL = ["--model", "efficientnet-lite0", "--model", "qwen2-vl", "--workers", "2", "--no-flower"]
+SMALL = ["--model", "efficientnet-lite0", "--workers", "1", "--no-flower"]
+FEATURES_ONLY = ["--model", "qwen2-vl", "--workers", "2", "--no-flower"]
 
 
 def nothing_left(deployment: Deployment, pids: set[int]) -> bool:
@@ -116,7 +117,7 @@ def test_a_client_that_leaves_cancels_its_request(deployment: Deployment, api: C
 
 def test_ctrl_c_in_the_middle_of_twenty_answers_them_and_leaves_nothing():
     """The first signal drains: what was accepted is answered, then everything ends."""
-    with running(SMALL) as deployment:
+    with running(FEATURES_ONLY) as deployment:
         url, pids = deployment.url, deployment.pids()
         started = threading.Semaphore(0)
 
@@ -166,7 +167,7 @@ def test_a_second_signal_ends_at_once_and_leaves_nothing():
 
 def test_a_killed_launcher_takes_its_parts_along_and_the_next_run_cleans_up():
     """SIGKILL leaves folders, and no process; the next run removes the folders."""
-    with running(SMALL) as deployment:
+    with running(FEATURES_ONLY) as deployment:
         pids, folders = deployment.pids(), deployment.folders
         deployment.kill()
     give_up_at = time.monotonic() + 30
@@ -175,7 +176,7 @@ def test_a_killed_launcher_takes_its_parts_along_and_the_next_run_cleans_up():
         time.sleep(0.1)
     assert any(folder.exists() for folder in folders)
 
-    with running(["--model", "efficientnet-lite0", "--workers", "1", "--no-flower"]):
+    with running(FEATURES_ONLY):
         assert not any(folder.exists() for folder in folders)
 
 

@@ -82,8 +82,7 @@ def test_logs_are_events_without_payload(deployment: Deployment, api: Client):
     secret = "another-secret-of-the-caller"
     api.generate(model="efficientnet-lite0", text=secret, images=[media.plain_png(40, 40)], rid="followed")
 
-    lines = [line for line in deployment.lines if "followed" in line]
-    assert any("admitted" in line for line in lines)
-    assert any("request ended" in line and "state=done" in line for line in lines)
+    assert deployment.wait_for(r"(admitted) .*rid=followed", 5)
+    assert deployment.wait_for(r"(request ended) .*rid=followed .*state=done", 5)
     assert secret not in deployment.output
     assert encode(media.plain_png(40, 40))[:60] not in deployment.output
