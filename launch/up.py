@@ -156,9 +156,8 @@ def _supervised(run: Run, supervisor: Supervisor, extra: list[Part]) -> Iterator
         if run.embedded:
             supervisor.start([run.redis_part()])
         flower = [run.flower_part()] if run.flower_port else []
-        supervisor.start([*run.worker_parts(), *extra, *flower])
-        # The API starts last and stops first: what it has accepted still finds workers and engines.
-        supervisor.start([run.api_part()])
+        # The API is last in order, so it stops first: what it has accepted still finds workers and engines.
+        supervisor.start([*run.worker_parts(), *extra, *flower, run.api_part()])
         yield supervisor, run.urls
         _drain(run, supervisor)
     finally:

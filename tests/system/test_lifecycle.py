@@ -24,7 +24,7 @@ from tests.system.test_main_job import FOX, QUESTION
 pytestmark = pytest.mark.system
 
 SMALL = ["--model", "efficientnet-lite0", "--workers", "1", "--no-flower"]
-FEATURES_ONLY = ["--model", "qwen2-vl", "--workers", "2", "--no-flower"]
+FEATURES_ONLY = ["--model", "qwen2-vl", "--workers", "1", "--no-flower"]
 
 
 def nothing_left(deployment: Deployment, pids: set[int]) -> bool:

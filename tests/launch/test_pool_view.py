@@ -1,0 +1,43 @@
+"""``forebay pool``: the operator's view of shared memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from handoff.pool import Owner, Pool
+from launch.pool import pool, pool_map
+
+
+def test_blocks_are_shown_with_their_state_their_request_and_the_dead(shm: Path):
+    """Who wrote, who reads, and whose lock file nobody holds any more."""
+    Pool.create(shm / "pool", 64 << 20)
+    life = Owner(shm, "worker")
+    worker = Pool(shm / "pool", life.id, writable=True)
+    worker.allocate(32 << 20, "first", 1)
+    second = worker.allocate(16 << 20, "second", 2)
+    worker.park(second.handle)
+    Pool(shm / "pool", "scheduler-gone", writable=False).take(second.handle)
+
+    shown = CliRunner().invoke(pool, ["--dir", str(shm)], env={"COLUMNS": "160"}).output
+
+    assert "2 blocks, 48.0 of 64.0 MiB taken" in shown
+    assert "w" * 32 + "r" * 16 + "." * 16 in shown
+    assert "scheduler-gone (dead)" in shown
+    assert f"{life.id} (dead)" not in shown
+    assert "first" in shown
+    life.close()
+
+
+def test_an_empty_pool_is_all_free():
+    """Nothing taken, nothing but dots."""
+    assert pool_map([], 1 << 20) == "." * 64
+
+
+def test_a_missing_pool_is_named(tmp_path: Path):
+    """The path that was looked at."""
+    done = CliRunner().invoke(pool, ["--dir", str(tmp_path)])
+
+    assert done.exit_code == 2
+    assert f"no feature pool at {tmp_path}/pool" in done.output
