@@ -16,6 +16,7 @@ from api.replies import Replies
 from api.routes import generate, operations, preprocess, requests
 from api.settings import ApiSettings
 from api.submission import Submission
+from api.tasks import end
 from forebay import __version__
 from forebay.errors import Failed
 from forebay.notify import notify
@@ -60,9 +61,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     reader = asyncio.create_task(context.replies.run())
     notify(READY=1)
     yield
-    reader.cancel()
-    with suppress(asyncio.CancelledError):
-        await reader
+    await end(reader)
     with suppress(Failed):  # without Redis there is no stream to remove; it expires
         await context.replies.close()
     await context.redis.aclose()

@@ -186,7 +186,7 @@ def _sampling(params: dict[str, Any]) -> dict[str, Any]:
         raise _bad_sampling("max_new_tokens", "must be a whole number of at least 1", count)
     if answers is not None and not (_is_whole(answers) and answers == 1):
         raise _bad_sampling("n", "must be 1; send the request again for another answer", answers)
-    return params
+    return {key: value for key, value in params.items() if value is not None}
 
 
 def _bad_sampling(key: str, rule: str, value: Any) -> Rejected:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from api.tasks import end
 from forebay.errors import Rejected
 
 T = TypeVar("T")
@@ -62,9 +63,7 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
             raise ClientGoneError
         return working.result()
     finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        await end(working, leaving)
 
 
 async def _disconnected(request: Request) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from forebay.engine import Emission, Engine, Room
 from forebay.errors import Failed, Problem, Rejected
 from handoff import nodes, record
 from handoff.moves import MAX_ATTEMPTS, Claimed, End, Fence
+from handoff.pool import forget_frames
 from handoff.requeue import requeue
 from handoff.scripts import Move, perform, perform_all
 from scheduler.batch import Running
@@ -108,7 +108,7 @@ class Scheduler:
             taken, gone = self._look_at_first(room)
         self._looked_at = time.monotonic()
         # Something may wait that did not fit; once nothing does, the next thing parked wakes us.
-        self._may_have_more = bool(taken or gone)
+        self._may_have_more = bool(taken or gone or self._ends)
         for one in taken:
             self._admit(one)
         for claimed in gone:
@@ -210,7 +210,7 @@ class Scheduler:
     def _fail(self, taken: Taken, error: Exception) -> None:
         if not isinstance(error, Rejected):
             log.error("engine failed", extra={"rid": taken.rid}, exc_info=error)
-        traceback.clear_frames(error.__traceback__)  # they look at the features, which are given back now
+        forget_frames(error)
         self._end(taken, End.of(Problem.of(error)))
 
     def _end(self, taken: Taken, end: End) -> None:

@@ -21,7 +21,7 @@ from forebay.task import BadTaskError, Kind, MediaRef, Task, TaskBody
 from handoff.connection import Client
 from handoff.media import MediaStore
 from handoff.moves import Begun, End, Fence, Moves, Seen
-from handoff.pool import Owner, Pool
+from handoff.pool import Owner, Pool, forget_frames
 from handoff.scripts import Move, perform
 from workers.decode import decode_audio, decode_image
 from workers.decode.identity import hash_of
@@ -146,6 +146,7 @@ class Driver:
     def _end_for(self, rid: str, error: Exception) -> End:
         if not isinstance(error, Rejected):
             log.error("request failed", extra={"rid": rid}, exc_info=error)
+        forget_frames(error)
         return End.of(Problem.of(error))
 
     def _end(self, rid: str, fence: Fence, end: End) -> None:

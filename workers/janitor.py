@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from forebay.errors import Problem
 from forebay.states import State
+from forebay.task import BadTaskError
 from forebay.ticket import Ticket
 from handoff import nodes, record
 from handoff.connection import Client, redis_failures
@@ -109,8 +111,15 @@ class Janitor:
             end = End.of(abandoned(found.attempt))
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), end))
         elif found.model in self.models:
-            attempt = found.attempt + (verdict is Verdict.NEXT_ATTEMPT)
-            perform(self.redis, requeue(self.moves, found, attempt, self.node, self.secret))
+            self._queue_again(found, found.attempt + (verdict is Verdict.NEXT_ATTEMPT))
+
+    def _queue_again(self, found: Record, attempt: int) -> None:
+        try:
+            move = requeue(self.moves, found, attempt, self.node, self.secret)
+        except BadTaskError as error:  # nobody will ever read it, and the others must not wait behind it
+            log.error("request failed", extra={"rid": found.rid}, exc_info=error)
+            move = self.moves.finish(found.rid, Fence.seen(found.seen), End.of(Problem.of(error)))
+        perform(self.redis, move)
 
     def _purge(self) -> None:
         """Free blocks of requests that ended while parked."""

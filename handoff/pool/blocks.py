@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,13 @@ from handoff.pool.table import aligned
 
 class LiveViewError(ForebayError):
     """A block cannot be given back while an array over it is alive; somebody kept one."""
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Empty the frames of an exception that was dealt with: what they looked at is to be given back now."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 class Block:

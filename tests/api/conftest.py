@@ -1,0 +1,54 @@
+"""An API process' parts over a real server, for tests that meet the others in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from api.replies import Replies
+from api.settings import ApiSettings
+from handoff.connection import AsyncClient, Client, connect_async
+from handoff.keys import Keys
+from handoff.moves import Moves
+from tests.api.actors import SECRET, Staff
+from tests.support.ways import Way
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A swallowed cancellation, which these short lives meet often, costs no half second."""
+    monkeypatch.setattr("api.tasks._ASK_AGAIN_S", 0.02)
+
+
+@pytest.fixture
+def settings(redis_url: str, tmp_path: Path) -> ApiSettings:
+    return ApiSettings(secret=SECRET, redis_url=redis_url, deployment="test", media=f"spool:{tmp_path / 'media'}")
+
+
+@pytest.fixture
+def way(client: Client, moves: Moves) -> Way:
+    return Way(client, moves)
+
+
+@pytest.fixture
+def staff(way: Way) -> Staff:
+    return Staff(way)
+
+
+@pytest.fixture
+async def redis(client: Client, redis_url: str) -> AsyncIterator[AsyncClient]:
+    """An asyncio connection to the empty database."""
+    redis = connect_async(redis_url, "test-api")
+    yield redis
+    await redis.aclose()
+
+
+@pytest.fixture
+async def replies(client: Client, redis_url: str, keys: Keys) -> AsyncIterator[Replies]:
+    """Replies whose stream is there, and that nobody reads yet."""
+    replies = Replies(connect_async(redis_url, "test-replies"), keys)
+    await replies.open()
+    yield replies
+    await replies.close()

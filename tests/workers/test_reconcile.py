@@ -1,0 +1,113 @@
+"""What becomes of a request that stands still: the whole table of decisions, without a clock or a server."""
+
+import pytest
+
+from forebay.states import ENDS, State
+from handoff.moves import MAX_ATTEMPTS
+from handoff.record import Record
+from workers.reconcile import LOST_MESSAGE_MS, Surroundings, Verdict, judge
+
+NOW = 1_000_000
+
+
+def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, owner="alive"):
+    return Record(
+        rid="r1",
+        state=State(state),
+        token="t1",
+        attempt=attempt,
+        model="toy",
+        kind="generate",
+        node=node,
+        lane="text",
+        owner=owner,
+        priority=0,
+        deadline_ms=deadline_ms,
+        lapses=0,
+        body=b"",
+        times_ms={} if state == "accepted" else {"queued": queued_ms},
+    )
+
+
+def verdict(record, backlog=0):
+    around = Surroundings("n1", NOW, frozenset({"n1", "n2"}), lambda owner: owner == "alive", lambda _: backlog)
+    return judge(record, around)
+
+
+@pytest.mark.parametrize("state", sorted(ENDS))
+def test_an_end_is_left_alone(state):
+    """Even past its deadline, on a node that is gone."""
+    assert verdict(request(state, deadline_ms=0, node="gone")) is Verdict.LEAVE
+
+
+@pytest.mark.parametrize("state", ["accepted", "queued", "processing", "parked", "admitted"])
+def test_every_live_request_expires_at_its_deadline(state):
+    """To the millisecond, wherever it is and whoever has it."""
+    for node in ("n1", "n2", "gone"):
+        assert verdict(request(state, node=node, deadline_ms=NOW)) is Verdict.EXPIRE
+    assert verdict(request(state, deadline_ms=NOW + 1)) is Verdict.LEAVE
+
+
+def test_an_accepted_request_is_its_api_processs_until_the_deadline():
+    """It may be fetching media for a while; it has no node yet."""
+    assert verdict(request("accepted", node="")) is Verdict.LEAVE
+
+
+@pytest.mark.parametrize("state", ["queued", "processing", "parked", "admitted"])
+def test_a_request_of_a_node_that_is_gone_is_tried_elsewhere(state):
+    """Queue, worker, features and scheduler were all the node's."""
+    assert verdict(request(state, node="gone")) is Verdict.NEXT_ATTEMPT
+
+
+@pytest.mark.parametrize("state", ["queued", "processing", "parked", "admitted"])
+def test_a_request_of_another_living_node_is_that_nodes(state):
+    """Its lock files and queues mean nothing here."""
+    record = request(state, node="n2", owner="dead", queued_ms=0)
+
+    assert verdict(record) is Verdict.LEAVE
+
+
+def test_our_own_node_lives_while_we_judge():
+    """Even if its announcement is late."""
+    around = Surroundings("n1", NOW, frozenset(), lambda _: True, lambda _: 0)
+
+    assert judge(request("processing"), around) is Verdict.LEAVE
+
+
+def test_a_dead_workers_request_is_tried_again():
+    """A living one's is not, however long it takes."""
+    assert verdict(request("processing", owner="dead")) is Verdict.NEXT_ATTEMPT
+    assert verdict(request("processing", owner="alive", queued_ms=0)) is Verdict.LEAVE
+
+
+@pytest.mark.parametrize(
+    "record", [request("processing", owner="dead", attempt=MAX_ATTEMPTS), request("parked", node="gone", attempt=3)]
+)
+def test_after_the_last_attempt_a_request_is_abandoned(record):
+    """Whatever ended the attempts."""
+    assert verdict(record) is Verdict.ABANDON
+
+
+def test_before_the_last_attempt_it_is_not():
+    """Three are allowed."""
+    assert verdict(request("processing", owner="dead", attempt=MAX_ATTEMPTS - 1)) is Verdict.NEXT_ATTEMPT
+
+
+def test_a_request_that_waits_long_on_an_empty_queue_has_lost_its_message():
+    """Celery on Redis loses one whose worker dies between taking and recording it; sent again, the same attempt."""
+    late = NOW - LOST_MESSAGE_MS - 1
+
+    assert verdict(request("queued", queued_ms=late), backlog=0) is Verdict.SEND_AGAIN
+    assert verdict(request("queued", queued_ms=late), backlog=1) is Verdict.LEAVE
+    assert verdict(request("queued", queued_ms=late + 1), backlog=0) is Verdict.LEAVE
+
+
+def test_a_message_that_was_only_sent_again_does_not_count_as_an_attempt():
+    """Nobody has begun it, so it never wears out."""
+    assert verdict(request("queued", queued_ms=0, attempt=MAX_ATTEMPTS), backlog=0) is Verdict.SEND_AGAIN
+
+
+@pytest.mark.parametrize("state", ["parked", "admitted"])
+def test_what_waits_or_runs_on_this_node_is_left_to_leases_and_deadlines(state):
+    """The scheduler's lease says whether it lives."""
+    assert verdict(request(state, queued_ms=0, owner="dead")) is Verdict.LEAVE
