@@ -47,7 +47,7 @@ def shown_default(field: dataclasses.Field) -> str:
     value = field.default_factory()
     if field.name.endswith("bytes"):
         return f"{value >> 20} MiB"
-    return "–" if value in (None, ()) else f"`{value}`"
+    return "none" if value in (None, ()) else f"`{value}`"
 
 
 def test_every_setting_is_in_the_table():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +47,9 @@ def engine(folder: Path) -> Qwen2VLEngine:
 
 
 @pytest.fixture
-def pool(shm: Path) -> Iterator[Path]:
+def pool(shm: Path) -> Path:
     Pool.create(shm / "pool", 64 << 20)
-    yield shm / "pool"
+    return shm / "pool"
 
 
 def hand_over(pool: Path, loaded: LoadedProcessor, text: str, pictures: list[Path], **sampling: int) -> Taken:
