@@ -42,9 +42,8 @@ def _listen(settings: ApiSettings) -> socket.socket:
         return socket.socket(fileno=settings.listen_fd)
     try:
         return socket.create_server((settings.host, settings.port), backlog=2048)
-    except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "a port is at most 65535"
-        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from error
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
 
 
 def _serve(settings: ApiSettings, listening: socket.socket) -> int:

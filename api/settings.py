@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay.settings import SharedSettings, read_size, setting, whole_number
+from forebay.settings import SharedSettings, read_port, read_size, setting, whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +12,7 @@ class ApiSettings(SharedSettings):
     """Settings of ``forebay api``."""
 
     host: str = setting("FOREBAY_HOST", str, "127.0.0.1")
-    port: int = setting("FOREBAY_PORT", whole_number(0), 8000)
+    port: int = setting("FOREBAY_PORT", read_port, 8000)
     listen_fd: int | None = setting("FOREBAY_LISTEN_FD", int, None)
     """A listening socket that the launcher already holds, so that a restart refuses no connection."""
     timeout_ms: int = setting("FOREBAY_TIMEOUT_MS", whole_number(1), 120_000)

@@ -22,6 +22,7 @@ S = TypeVar("S")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_LAST_PORT = 65_535
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -46,6 +47,13 @@ def read_flag(text: str) -> bool:
     if text.lower() in _TRUE + _FALSE:
         return text.lower() in _TRUE
     raise ValueError("1 or 0 was expected")
+
+
+def read_port(text: str) -> int:
+    """A port to listen on; 0 lets the system pick one."""
+    if not 0 <= int(text) <= _LAST_PORT:
+        raise ValueError(f"a number from 0 to {_LAST_PORT} was expected")
+    return int(text)
 
 
 def read_models(text: str) -> tuple[ModelSource, ...]:

@@ -12,6 +12,7 @@ from forebay.settings import (
     read_level,
     read_models,
     read_name,
+    read_port,
     read_size,
     setting,
     whole_number,
@@ -28,7 +29,7 @@ class UpSettings:
     """Name before every key. On a Redis of somebody else's, a run without one takes a name of its own and, when it
     ends, its keys with it; a named one finds its requests again."""
     host: str = setting("FOREBAY_HOST", str, "127.0.0.1")
-    port: int = setting("FOREBAY_PORT", whole_number(0), 8000)
+    port: int = setting("FOREBAY_PORT", read_port, 8000)
     workers: int | None = setting("FOREBAY_WORKERS", whole_number(1), None)
     cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
     pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_size, 1 << 30)

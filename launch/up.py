@@ -178,9 +178,8 @@ def _listening(settings: UpSettings) -> Iterator[socket.socket]:
     """The API's socket, held by the launcher so that a restarted API refuses no connection."""
     try:
         listening = socket.create_server((settings.host, settings.port), backlog=2048)
-    except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "a port is at most 65535"
-        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from error
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
     with listening:
         os.set_inheritable(listening.fileno(), True)
         yield listening

@@ -6,10 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from api.answers import EndedBadly, generation, partial, result_of
@@ -89,7 +91,8 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            with suppress(ClientDisconnect):  # nobody is left to be told
+                await super().__call__(scope, receive, send)
         finally:
             await self._events.aclose()
 

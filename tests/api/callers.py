@@ -19,12 +19,14 @@ class Caller:
         path: where to.
         body: what to send.
         leaves_unheard: whether it is found gone as soon as its answer begins, and not earlier.
+        hangs_up: whether nothing can be sent to it, with a server that says so when one tries.
     """
 
     app: FastAPI
     path: str
     body: dict[str, Any]
     leaves_unheard: bool = False
+    hangs_up: bool = False
     sent: list[dict[str, Any]] = field(default_factory=list)
     """What the application sent, message by message."""
     left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -34,7 +36,7 @@ class Caller:
         """Be served, until the application is done with us."""
         scope = {
             "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},  # uvicorn's
+            "asgi": {"version": "3.0", "spec_version": "2.4" if self.hangs_up else "2.3"},  # uvicorn's is 2.3
             "http_version": "1.1",
             "method": "POST",
             "scheme": "http",
@@ -61,6 +63,8 @@ class Caller:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: dict[str, Any]) -> None:
+        if self.hangs_up:
+            raise BrokenPipeError
         self.sent.append(message)
 
     @property

@@ -286,6 +286,20 @@ async def test_a_caller_that_is_found_gone_as_its_stream_begins_cancels_it(app, 
     assert app.state.context.replies.waiting == 0
 
 
+async def test_a_caller_to_whom_nothing_can_be_sent_cancels_its_request(app, way: Way, staff: Staff, caplog):
+    """Not one event was read: the request is left all the same, at once, and it is no error of ours."""
+    caller = Caller(app, "/generate", {**BODY, "stream": True}, hangs_up=True)
+    served = asyncio.create_task(caller.call())
+    rid = await asyncio.to_thread(staff.admit_next)
+    await asyncio.to_thread(staff.say, rid, 0, "a")
+
+    await asyncio.wait_for(served, 4)
+
+    assert way.state("r1") == "cancelled"
+    assert caplog.records == []
+    assert app.state.context.replies.waiting == 0
+
+
 async def test_a_caller_that_leaves_after_the_end_changes_nothing(app, way: Way, staff: Staff):
     """C096 (d): done is done."""
     caller = Caller(app, "/generate", {**BODY, "stream": True})

@@ -89,6 +89,10 @@ def test_the_prompt_is_a_row_of_int64(array, message):
             of_feature(np.ones(4, np.float32), shape=(2**33, 2**33)),
             f"feature shape does not match its data: {2**66} elements, 4 given",
         ),
+        (
+            of_feature(np.ones(4, np.float32), shape=(2**62 + 1, 4)),
+            f"feature shape does not match its data: {2**64 + 4} elements, 4 given",
+        ),
         (of_feature(np.ones((0, 3), np.float32)), "the feature is empty"),
         (of_feature(np.ones((3, 2), np.float32).T), "the feature is not contiguous"),
         (of_feature(np.ones((2, 6), np.float32)[:, ::2]), "the feature is not contiguous"),

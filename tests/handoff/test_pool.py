@@ -334,7 +334,10 @@ def test_a_writer_that_never_heard_of_the_parking_does_not_free_what_is_read(poo
 def test_the_janitor_frees_only_what_is_as_it_saw_it(pool, reader):
     """Between the look and the act a scheduler may have taken the block, or it may be another one."""
     block = take(pool)
+    [writing] = pool.blocks()
     pool.park(block.handle)
+    assert pool.free_if(writing) is False
+
     [parked] = pool.blocks()
     reader.take(block.handle)
     [reading] = pool.blocks()

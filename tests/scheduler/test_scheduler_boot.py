@@ -35,7 +35,8 @@ class Leaving(Echo):
     def say(self, rid: str) -> Emission:
         emission = super().say(rid)
         if emission.finish_reason:
-            for _ in range(self.signals):
+            pending, self.signals = self.signals, 0
+            for _ in range(pending):
                 signal.raise_signal(signal.SIGTERM)
         return emission
 

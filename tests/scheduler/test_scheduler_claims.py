@@ -27,10 +27,13 @@ class Quiet(Echo):
         return emission if emission.finish_reason else Emission(rid, "", 1)
 
 
-@pytest.mark.parametrize("engine", [Echo, Quiet])
-def test_a_request_that_is_cancelled_while_it_runs_is_aborted(tier_with, engine):
-    """Noticed by the piece that nobody takes, or by the lease; its block goes, the others go on."""
+@pytest.mark.parametrize(
+    ("engine", "renewed_at"), [(Echo, float("inf")), (Quiet, 0.0)], ids=["by its next piece", "by its lease"]
+)
+def test_a_request_that_is_cancelled_while_it_runs_is_aborted(tier_with, engine, renewed_at):
+    """Noticed by the piece that nobody takes, or else by the lease; its block goes, the others go on."""
     tier = tier_with(engine())
+    tier.scheduler._renewed_at = renewed_at
     tier.park_picture("r1", rows=[8])
     tier.park("r2", ids=[1, 2, 3, 4])
     tier.turn()

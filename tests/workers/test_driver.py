@@ -232,6 +232,18 @@ def test_a_model_without_a_processor_here_is_a_503(node):
     assert problem.message == "node n1 has no processor for 'toy'"
 
 
+def test_more_items_than_the_model_takes_are_refused_before_any_is_fetched(node):
+    """They are not even in the store any more."""
+    message = node.task(*[node.reference(PNG)] * 5)
+    for path in node.store.folder.iterdir():
+        path.unlink()
+
+    node.driver().run(message)
+
+    state, problem = ended(node)
+    assert (state, problem.code) == ("rejected", "too_many_items")
+
+
 def test_features_larger_than_the_pool_are_refused_with_both_numbers(node):
     """At once; waiting would not help."""
 

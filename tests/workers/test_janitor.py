@@ -96,6 +96,20 @@ def test_killed_between_parking_block_and_ticket(node, janitor, no_grace):
     assert (record.state, record.attempt) == ("queued", 2)
 
 
+def test_a_block_is_freed_as_soon_as_its_worker_is_known_to_be_dead(node, janitor, no_grace):
+    """Also before it is time to look at its request."""
+    with neighbour(node.folder) as worker:
+        node.task(node.reference(PNG))
+        node.way.begin(owner=worker.owner)
+        worker.tell("park", worker.tell("write", 1, 1000, "r1"))
+        worker.kill()
+
+        janitor.tick()
+
+    assert node.pool.blocks() == []
+    assert node.way.state() == "processing"
+
+
 def test_a_worker_between_parking_block_and_ticket_is_not_robbed(node, janitor, no_grace):
     """It lives, and the record says that it is at work."""
     with neighbour(node.folder) as worker:

@@ -27,7 +27,8 @@ def decode_audio(data: bytes, rate_hz: int, param: str) -> npt.NDArray[np.float3
     try:
         with soundfile.SoundFile(io.BytesIO(_with_open_end(data))) as file:
             _check_size(file.frames, file.samplerate, file.channels, param)
-            samples, rate = file.read(dtype="float32", always_2d=True), file.samplerate
+            # The number is told because some telephone codecs cannot be searched for their end.
+            samples, rate = file.read(file.frames, dtype="float32", always_2d=True), file.samplerate
     except (soundfile.SoundFileError, ValueError) as error:
         message = f"{param}: unsupported or damaged audio"
         raise Rejected("unsupported_audio", message, param=param) from error
