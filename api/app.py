@@ -36,26 +36,27 @@ def make_app(settings: ApiSettings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.draining = False
+    app.state.metrics = Metrics()
     for room in (generate, preprocess, requests, operations):
         app.include_router(room.router)
-    errors.install(app)
+    errors.install(app, app.state.metrics)
     return app
 
 
-def _make_context(settings: ApiSettings) -> Context:
+def _make_context(settings: ApiSettings, metrics: Metrics) -> Context:
     keys, redis = Keys(settings.prefix), connect_async(settings.redis_url, "api")
     store = open_store(settings.media, connect(settings.redis_url, "api-media"), keys)
     # The reader blocks on its connection; others must not wait behind it.
     replies = Replies(connect_async(settings.redis_url, "api-replies"), keys)
     register = Register(redis, keys)
     submission = Submission(settings, redis, Moves(keys), store, replies, register)
-    return Context(settings, redis, keys, store, replies, register, submission, Metrics())
+    return Context(settings, redis, keys, store, replies, register, submission, metrics)
 
 
 @asynccontextmanager
 async def _life(app: FastAPI) -> AsyncIterator[None]:
     """Start → ready → run → stopped. Draining is uvicorn's: it waits for the open requests before this ends."""
-    context = _make_context(app.state.settings)
+    context = _make_context(app.state.settings, app.state.metrics)
     app.state.context = context
     await context.replies.open()
     reader = asyncio.create_task(context.replies.run())

@@ -16,6 +16,7 @@ from forebay.features import Modality
 from forebay.processor import Prompt
 
 MAX_ITEMS = 64  # as the original; before any of them is looked at
+_LONGEST_INT, _TOO_LARGE = 20, 1 << 64  # digits and sign of 64 bits; and the first number beyond them
 _RID = re.compile(r"[\x21-\x7e]{1,128}")
 
 TokenId = Annotated[int, Field(ge=0, lt=2**63)]
@@ -74,13 +75,28 @@ def read_json(raw: bytes) -> dict[str, Any]:
         Rejected: not JSON, NaN or infinity, or another kind of value.
     """
     try:
-        body = json.loads(raw, parse_constant=_refuse_constant)
+        body = _load(raw)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Rejected("invalid_json", f"the body is not JSON: {reason}") from error
     if not isinstance(body, dict):
         raise Rejected("invalid_json", f"the body must be a JSON object, not {_json_type(body)}")
     return body
+
+
+def _load(raw: bytes) -> Any:
+    try:
+        return json.loads(raw, parse_constant=_refuse_constant)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        # Python refuses to read an integer of thousands of digits. One that is too large just so lets the checks of
+        # the fields say which one it is.
+        return json.loads(raw, parse_constant=_refuse_constant, parse_int=_bounded_int)
+
+
+def _bounded_int(text: str) -> int:
+    return int(text) if len(text) <= _LONGEST_INT else _TOO_LARGE
 
 
 def _refuse_constant(name: str) -> None:

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from api.answers import EndedBadly
 from api.intake import ClientGoneError
+from api.metrics import Metrics
 from forebay.errors import Failed, Problem, Rejected
 
 log = logging.getLogger(__name__)
@@ -23,18 +24,20 @@ def respond(problem: Problem, rid: str | None) -> JSONResponse:
     return JSONResponse(problem.body(rid), problem.status, headers)
 
 
-def install(app: FastAPI) -> None:
-    """Translate whatever a route raises."""
-    app.add_exception_handler(Rejected, _ours)
-    app.add_exception_handler(Failed, _ours)
+def install(app: FastAPI, metrics: Metrics) -> None:
+    """Translate whatever a route raises, and count what never became a request."""
+
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        problem = error.problem if isinstance(error, EndedBadly) else Problem.of(error)
+        if not isinstance(error, EndedBadly):  # that one was counted by its route, with its model
+            metrics.refused(request.url.path, problem)
+        return respond(problem, getattr(request.state, "rid", None))
+
+    app.add_exception_handler(Rejected, ours)
+    app.add_exception_handler(Failed, ours)
     app.add_exception_handler(ClientGoneError, _gone)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _unforeseen)
-
-
-async def _ours(request: Request, error: Exception) -> JSONResponse:
-    problem = error.problem if isinstance(error, EndedBadly) else Problem.of(error)
-    return respond(problem, getattr(request.state, "rid", None))
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:

@@ -9,7 +9,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from api.register import Register
 from api.replies import Replies
 from forebay import metrics as table
+from forebay.errors import Problem
 from forebay.metrics import Metric
+from forebay.states import State
 from handoff.connection import AsyncClient, redis_failures
 from handoff.keys import LANES, Keys
 from handoff.nodes import NodeView
@@ -35,6 +37,12 @@ class Metrics:
         """Count one answer."""
         self[table.REQUESTS].labels(route, model, state, code).inc()
         self[table.REQUEST_SECONDS].labels(route, model).observe(elapsed_s)
+
+    def refused(self, path: str, problem: Problem) -> None:
+        """Count what never became a request: refused at the door, or by a tier that cannot take it."""
+        route = path.removeprefix("/v1/").strip("/").partition("/")[0]
+        state = State.REJECTED if problem.status < 500 else State.FAILED
+        self[table.REQUESTS].labels(route, "", state, problem.code).inc()
 
     async def render(self, redis: AsyncClient, keys: Keys, register: Register, replies: Replies) -> bytes:
         """The text that Prometheus reads."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -87,11 +88,11 @@ class Client:
 
     def status(self, rid: str) -> dict[str, Any]:
         """How a request stands. Errors as ``generate``."""
-        return self._call("GET", f"/v1/requests/{rid}")
+        return self._call("GET", f"/v1/requests/{quote(rid, safe='')}")
 
     def cancel(self, rid: str) -> dict[str, Any]:
         """Cancel a request. Errors as ``generate``."""
-        return self._call("DELETE", f"/v1/requests/{rid}")
+        return self._call("DELETE", f"/v1/requests/{quote(rid, safe='')}")
 
     def models(self) -> list[str]:
         """Names of the models that are served."""

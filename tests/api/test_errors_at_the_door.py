@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from api import errors
 from api.answers import EndedBadly
 from api.intake import ClientGoneError
+from api.metrics import Metrics
 from forebay.errors import Failed, Problem, Rejected
 
 RAISED = {
@@ -30,7 +31,7 @@ RAISED = {
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     """A tiny application whose one route raises what its path says, under the id of a request."""
     app = FastAPI()
-    errors.install(app)
+    errors.install(app, Metrics())
 
     @app.get("/raise/{kind}")
     async def fail(request: Request, kind: str) -> None:

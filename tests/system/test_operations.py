@@ -43,6 +43,15 @@ def test_metrics_count_what_was_answered(deployment: Deployment, api: Client):
     assert count() == before + 1
 
 
+def test_metrics_count_what_was_refused_at_the_door(deployment: Deployment):
+    """A request that never became one is seen all the same."""
+    line = 'forebay_requests_total{code="invalid_json",model="",route="preprocess",state="rejected"}'
+
+    httpx.post(f"{deployment.url}/v1/preprocess", content=b"{", headers={"Content-Type": "application/json"})
+
+    assert line in httpx.get(f"{deployment.url}/metrics").text
+
+
 def test_the_openapi_document_has_bodies_and_examples(deployment: Deployment):
     """Routes that read their bodies by hand are described all the same."""
     document = httpx.get(f"{deployment.url}/openapi.json").json()
