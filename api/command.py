@@ -15,6 +15,7 @@ from forebay import logs
 from forebay.cli import configuration_errors
 from forebay.errors import ConfigurationError
 from forebay.settings import load
+from handoff.connection import require
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ def api(host: str | None, port: str | None, redis: str | None) -> None:
     with configuration_errors():
         settings = load(ApiSettings, overrides)
         logs.set_up("api", settings.log_level)
+        require(settings.redis_url)
         sys.exit(_serve(settings, _listen(settings)))
 
 

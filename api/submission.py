@@ -17,7 +17,7 @@ from api.settings import ApiSettings
 from api.sources import resolve
 from forebay.errors import Failed, Problem, Rejected
 from forebay.media import digest_of
-from forebay.task import Kind, MediaRef, Task, TaskBody
+from forebay.task import Kind, MediaRef, Task, TaskBody, seal
 from handoff.connection import AsyncClient
 from handoff.media import MediaStore, RedisStore
 from handoff.moves import Admit, End, Fence, Moves
@@ -139,7 +139,9 @@ class Submission:
         lane, body = choose_lane([one.ref.size_bytes for one in task.media]), task.body.pack()
         first = Task(submitted.rid, submitted.token, 1, submitted.model, submitted.deadline_ms, task.priority, body)
         entry = queue_entry(first, task.body, task.node, lane, self.settings.secret)
-        move = self.moves.enqueue(submitted.rid, submitted.token, body, task.node, lane, entry)
+        move = self.moves.enqueue(
+            submitted.rid, submitted.token, seal(body, self.settings.secret), task.node, lane, entry
+        )
         moved = await perform_async(self.redis, move)
         if not moved.ok and moved.state != "cancelled":  # a cancelled request has its end already
             raise Failed("not_queued", "the request could not be queued", status=503, retry_after_s=1)

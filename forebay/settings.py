@@ -23,6 +23,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LAST_PORT = 65_535
+_LEAST_POOL_BYTES = 16 << 20
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -58,7 +59,27 @@ def read_port(text: str) -> int:
 
 def read_models(text: str) -> tuple[ModelSource, ...]:
     """``NAME[=DIR]``, several of them separated by commas."""
-    return tuple(ModelSource.parse(part.strip()) for part in text.split(",") if part.strip())
+    models = tuple(ModelSource.parse(part.strip()) for part in text.split(",") if part.strip())
+    names = [model.name for model in models]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"every model may be named once, and {', '.join(twice)} is named again")
+    return models
+
+
+def read_redis_url(text: str) -> str:
+    """A URL that redis-py and kombu both read; empty for none."""
+    if text and not text.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("redis://HOST:PORT/DB, rediss://… or unix://PATH was expected")
+    return text
+
+
+def read_pool_size(text: str) -> int:
+    """Bytes of a pool that is worth its name: one small picture takes megabytes."""
+    size = read_size(text)
+    if size < _LEAST_POOL_BYTES:
+        raise ValueError(f"at least {_LEAST_POOL_BYTES >> 20}MiB were expected")
+    return size
 
 
 def read_cores(text: str) -> tuple[int, ...]:
@@ -97,9 +118,11 @@ def _at_least(least: int) -> Callable[[str], int]:
     return read
 
 
-def setting(variable: str, read: Callable[[str], Any], default: Any = MISSING, *, secret: bool = False) -> Any:
-    """A field that comes from the environment; without a default it must be set."""
-    metadata = {"variable": variable, "read": read, "secret": secret}
+def setting(
+    variable: str, read: Callable[[str], Any], default: Any = MISSING, *, secret: bool = False, option: str = ""
+) -> Any:
+    """A field that comes from the environment; without a default it must be set, there or by its option."""
+    metadata = {"variable": variable, "read": read, "secret": secret, "option": option}
     if default is MISSING:
         return field(metadata=metadata)
     return field(metadata=metadata, default_factory=default if callable(default) else lambda: default)
@@ -114,7 +137,7 @@ class SharedSettings:
     """What every process of a deployment must agree on."""
 
     secret: bytes = setting("FOREBAY_SECRET", _read_secret, secret=True)
-    redis_url: str = setting("REDIS_URL", str, "redis://127.0.0.1:6379/0")
+    redis_url: str = setting("REDIS_URL", read_redis_url, "redis://127.0.0.1:6379/0")
     deployment: str = setting("FOREBAY_DEPLOYMENT", read_name, "forebay")
     media: str = setting("FOREBAY_MEDIA", str, "redis")
     """``redis``, or ``spool:DIR`` where API and workers share a file system."""
@@ -133,7 +156,7 @@ class NodeSettings(SharedSettings):
     node: str = setting("FOREBAY_NODE", read_name, _default_node)
     run_dir: Path | None = setting("FOREBAY_RUN_DIR", Path, None)
     # Fits three of the largest Qwen2-VL images (308 MB each); containers often have less and must say so.
-    pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_size, 1 << 30)
+    pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_pool_size, 1 << 30)
 
     @property
     def folder(self) -> Path:
@@ -163,7 +186,8 @@ def load(cls: type[S], overrides: Mapping[str, str | None] | None = None) -> S:
         if text is not None:
             _read_into(values, one, text, wrong)
         elif one.default is MISSING and one.default_factory is MISSING:
-            wrong.append(f"{one.metadata['variable']} is not set")
+            option = one.metadata["option"]
+            wrong.append(f"{one.metadata['variable']} is not set" + (f" (option {option})" if option else ""))
     if wrong:
         raise ConfigurationError("; ".join(wrong))
     return cls(**values)

@@ -29,6 +29,23 @@ class BadTaskError(ForebayError):
     """A message that is not an intact task of ours; it goes nowhere but the log."""
 
 
+def seal(body: bytes, secret: bytes) -> bytes:
+    """A packed body as the record keeps it: signed like a message, for it becomes one again."""
+    return hmac.digest(secret, body, hashlib.sha256) + body
+
+
+def unseal(sealed: bytes, secret: bytes) -> bytes:
+    """The packed body of a record.
+
+    Raises:
+        BadTaskError: signed with another secret, or not signed at all.
+    """
+    mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+    if not hmac.compare_digest(mac, hmac.digest(secret, body, hashlib.sha256)):
+        raise BadTaskError("a request whose signature is not ours: do API, workers and scheduler share FOREBAY_SECRET?")
+    return body
+
+
 class Kind(StrEnum):
     """What the caller wants of the tier."""
 

@@ -11,7 +11,7 @@ import redis.asyncio
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from forebay.errors import Failed
+from forebay.errors import ConfigurationError, Failed
 
 SOCKET_TIMEOUT_S = 5.0  # above the longest blocking read, which is 2 s
 CONNECT_TIMEOUT_S = 3.0
@@ -44,6 +44,27 @@ def connect_async(url: str, role: str) -> AsyncClient:
     """An asyncio client."""
     retry = redis.asyncio.retry.Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
     return redis.asyncio.Redis.from_url(url, retry=retry, **_options(url, role))
+
+
+def require(url: str) -> None:
+    """Make sure that a Redis answers, before a process begins what needs one.
+
+    Raises:
+        ConfigurationError: naming the URL, without its password.
+    """
+    client = redis.Redis.from_url(url, socket_timeout=CONNECT_TIMEOUT_S, retry=None)
+    try:
+        client.ping()
+    except (redis.RedisError, OSError) as error:
+        raise ConfigurationError(f"REDIS_URL: no Redis answers at {without_password(url)}: {error}") from error
+    finally:
+        client.close()
+
+
+def without_password(url: str) -> str:
+    """A URL that may be shown."""
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{tail}" if at else url
 
 
 @contextmanager

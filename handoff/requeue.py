@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.task import Task, TaskBody
+from forebay.task import Task, TaskBody, unseal
 from handoff.envelope import Label, envelope
 from handoff.keys import queue_name
 from handoff.moves import Moved, Moves
@@ -19,7 +19,12 @@ def queue_entry(task: Task, body: TaskBody, node: str, lane: str, secret: bytes)
 
 
 def requeue(moves: Moves, found: Record, attempt: int, node: str, secret: bytes) -> Move[Moved]:
-    """Queue a request again, as ``attempt``, from what its record keeps."""
-    task = Task(found.rid, found.token, attempt, found.model, found.deadline_ms, found.priority, found.body)
-    entry = queue_entry(task, TaskBody.unpack(found.body), node, found.lane, secret)
+    """Queue a request again, as ``attempt``, from what its record keeps.
+
+    Raises:
+        BadTaskError: the record's body is not signed with our secret, or unreadable.
+    """
+    body = unseal(found.body, secret)
+    task = Task(found.rid, found.token, attempt, found.model, found.deadline_ms, found.priority, body)
+    entry = queue_entry(task, TaskBody.unpack(body), node, found.lane, secret)
     return moves.replay(found.rid, found.seen, attempt, node, found.lane, entry)

@@ -41,12 +41,16 @@ def demo(pool_bytes: str) -> None:
     logs.set_up("demo", "WARNING")
     with configuration_errors():
         photo, recording = _find(*_PHOTO), _find(*_RECORDING)
-        settings = load(UpSettings, {"FOREBAY_MODELS": _MODELS, "FOREBAY_PORT": "0", "FOREBAY_POOL_BYTES": pool_bytes})
+        settings = load(
+            UpSettings,
+            {"FOREBAY_MODELS": _MODELS, "FOREBAY_PORT": "0", "FOREBAY_POOL_BYTES": pool_bytes, "REDIS_URL": ""},
+        )
         began = time.monotonic()
         traces = Traces()
         console.print("[bold]Starting[/] Redis, the API, a worker, two schedulers and Flower …")
         try:
             with running(settings, console.print) as (supervisor, urls):
+                console.print("[dim]times count from a request's acceptance; a bar lasts until the next state[/]")
                 console.print(f"ready after {time.monotonic() - began:.1f} s at {urls.api}; Flower at {urls.flower}\n")
                 with Client(urls.api) as client:
                     _show_everything(console, client, photo, recording)

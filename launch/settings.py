@@ -12,8 +12,9 @@ from forebay.settings import (
     read_level,
     read_models,
     read_name,
+    read_pool_size,
     read_port,
-    read_size,
+    read_redis_url,
     setting,
     whole_number,
 )
@@ -23,8 +24,8 @@ from forebay.settings import (
 class UpSettings:
     """Settings of ``forebay up``."""
 
-    models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models)
-    redis_url: str | None = setting("REDIS_URL", str, None)
+    models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models, ())
+    redis_url: str | None = setting("REDIS_URL", read_redis_url, None)
     deployment: str | None = setting("FOREBAY_DEPLOYMENT", read_name, None)
     """Name before every key. On a Redis of somebody else's, a run without one takes a name of its own and, when it
     ends, its keys with it; a named one finds its requests again."""
@@ -32,7 +33,7 @@ class UpSettings:
     port: int = setting("FOREBAY_PORT", read_port, 8000)
     workers: int | None = setting("FOREBAY_WORKERS", whole_number(1), None)
     cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
-    pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_size, 1 << 30)
+    pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_pool_size, 1 << 30)
     data_dir: Path | None = setting("FOREBAY_DATA_DIR", Path, None)
     flower: bool = setting("FOREBAY_FLOWER", read_flag, True)
     log_level: str = setting("FOREBAY_LOG_LEVEL", read_level, "WARNING")

@@ -122,17 +122,42 @@ class Supervisor:
         place.process = Process(place.part, self.folder)
         place.started_at = time.monotonic()
 
-    def drain(self) -> None:
+    def drain(self, under_way: Callable[[], int] = lambda: 0) -> int:
         """Stop the parts in order, each after it has drained; the last started is the first to stop.
+
+        Once the first has stopped, nothing new comes in; the others go on until nothing accepted is under way.
+
+        Returns:
+            How many requests were still under way when patience ended.
 
         Raises:
             EndedError: a second signal came.
         """
-        for place in reversed(self._places):
-            if place.process is not None:
-                self._drain(place.part.name, place.process)
+        places = self._places[::-1]
+        for place in places[:1]:
+            self._drain(place)
+        left = self._finish_work(places[1:], under_way)
+        for place in places[1:]:
+            self._drain(place)
+        return left
 
-    def _drain(self, name: str, process: Process) -> None:
+    def _finish_work(self, places: Sequence[_Place], under_way: Callable[[], int]) -> int:
+        give_up_at = time.monotonic() + self.drain_within_s
+        told = False
+        while (left := under_way()) and time.monotonic() < give_up_at:
+            if not told:
+                self.say(f"{left} accepted requests are still under way")
+                told = True
+            self._check_signals(2)
+            for place in places:
+                self._tend(place)
+            time.sleep(_LOOK_EVERY_S)
+        return left
+
+    def _drain(self, place: _Place) -> None:
+        name, process = place.part.name, place.process
+        if process is None:
+            return
         process.ask_to_stop()
         give_up_at = time.monotonic() + self.drain_within_s
         while process.exit_code is None:
@@ -156,12 +181,12 @@ class Supervisor:
 
     @contextmanager
     def catching_signals(self) -> Iterator[None]:
-        """Count SIGINT and SIGTERM instead of dying from them."""
+        """Count SIGINT, SIGTERM and SIGHUP (a closed terminal) instead of dying from them."""
 
         def count(_number: int, _frame: FrameType | None) -> None:
             self.signals += 1
 
-        before = {number: signal.signal(number, count) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, count) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         try:
             yield
         finally:

@@ -15,7 +15,8 @@ import redis
 
 from forebay.errors import ConfigurationError, Failed
 from forebay.plugins import ENGINES, PROCESSORS, engine_class, names
-from handoff.connection import connect, redis_failures
+from handoff.connection import connect, redis_failures, without_password
+from handoff.keys import Keys
 from handoff.pool import Pool
 from launch import redis_server
 from launch.folders import Folders
@@ -78,6 +79,7 @@ class Run:
             "FOREBAY_MODELS": ",".join(map(str, settings.models)),
             "FOREBAY_EVENTS": "1" if self.flower_port else "0",
             "FOREBAY_LOG_LEVEL": settings.log_level,
+            "TMPDIR": str(self.folders.disk),  # what libraries leave there goes with the run
         }
         if settings.workers:
             env["FOREBAY_WORKERS"] = str(settings.workers)
@@ -95,7 +97,7 @@ class Run:
         parts = [Part("worker", [*_FOREBAY, "worker"], env)]
         for model in self.settings.models:
             if engine_class(model) is None:
-                self.say(f"{model.name}: no engine, /v1/preprocess only")
+                self.say(f"{model.name}: no engine without a model folder ({model.name}=DIR); /v1/preprocess only")
                 continue
             own = {**env, "FOREBAY_MODEL": str(model)}
             parts.append(Part(f"scheduler:{model.name}", [*_FOREBAY, "scheduler"], own))
@@ -144,7 +146,9 @@ def running(
 def _prepare(settings: UpSettings, folders: Folders, listening: socket.socket, say: Callable[[str], None]) -> Run:
     embedded = None if settings.redis_url else redis_server.prepare(folders.disk, settings.data_dir)
     if settings.redis_url and not answers(settings.redis_url):
-        raise ConfigurationError(f"no Redis answers at {_without_password(settings.redis_url)}")
+        raise ConfigurationError(
+            f"no Redis answers at {without_password(settings.redis_url)} (given by --redis or REDIS_URL)"
+        )
     flower_port = redis_server.free_port() if settings.flower else None
     Pool.create(folders.shm / "pool", settings.pool_bytes)
     secret = read_secret(settings.data_dir)
@@ -159,6 +163,7 @@ def _supervised(run: Run, supervisor: Supervisor, extra: list[Part]) -> Iterator
         # The API is last in order, so it stops first: what it has accepted still finds workers and engines.
         supervisor.start([*run.worker_parts(), *extra, *flower, run.api_part()])
         yield supervisor, run.urls
+        run.listening.close()  # from here on a new connection is refused, not left waiting
         _drain(run, supervisor)
     finally:
         supervisor.end()
@@ -168,9 +173,13 @@ def _supervised(run: Run, supervisor: Supervisor, extra: list[Part]) -> Iterator
 
 def _drain(run: Run, supervisor: Supervisor) -> None:
     try:
-        supervisor.drain()
+        left = supervisor.drain(lambda: live_requests(run.redis_url, Keys(f"{run.deployment}:")))
     except EndedError:
         run.say("ended without draining")
+        return
+    if left:
+        kept = "they go on with the next start" if run.settings.data_dir else "they are gone"
+        run.say(f"{left} accepted requests were not finished; {kept}")
 
 
 @contextmanager
@@ -230,6 +239,18 @@ def answers(url: str) -> bool:
         client.close()
 
 
+def live_requests(url: str, keys: Keys) -> int:
+    """How many requests are between accepted and ended; none where nobody can tell any more."""
+    client = connect(url, "drain")
+    try:
+        with redis_failures():
+            return int(client.zcard(keys.due))
+    except Failed:
+        return 0
+    finally:
+        client.close()
+
+
 def listens(port: int) -> bool:
     """Whether something accepts connections on a loopback port."""
     try:
@@ -250,8 +271,3 @@ def forget(url: str, prefix: str) -> None:
         return  # a Redis that has gone took the keys along, or keeps them where we cannot reach
     finally:
         client.close()
-
-
-def _without_password(url: str) -> str:
-    head, at, tail = url.rpartition("@")
-    return f"{head.partition('://')[0]}://…@{tail}" if at else url

@@ -12,7 +12,7 @@ from forebay.engine import Engine
 from forebay.errors import ConfigurationError, Failed
 from forebay.notify import notify
 from forebay.plugins import engine_class
-from handoff.connection import connect
+from handoff.connection import connect, require
 from handoff.keys import Keys
 from handoff.moves import Moves
 from handoff.pool import Owner, Pool
@@ -35,6 +35,7 @@ def run_scheduler(settings: SchedulerSettings, engine_type: type[Engine] | None 
     Raises:
         ConfigurationError: no engine for the model, or no pool.
     """
+    require(settings.redis_url)
     engine = _load_engine(settings, engine_type or engine_class(settings.model))
     _wait_for_pool(settings)
     life = Owner(settings.folder, "scheduler")

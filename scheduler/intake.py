@@ -90,11 +90,14 @@ class Intake:
 
     def renew(self) -> list[Taken]:
         """Extend the leases of everything held; what is no longer ours comes back, still mapped."""
-        if not self.held:
+        return [self.held[rid] for rid in self.keep() if rid in self.held]
+
+    def keep(self) -> list[str]:
+        """Extend the leases and name what is lost. Another thread may do this while an engine's step lasts."""
+        claims = {rid: taken.claim for rid, taken in self.held.copy().items()}
+        if not claims:
             return []
-        claims = {rid: taken.claim for rid, taken in self.held.items()}
-        lost = perform(self.redis, self.moves.renew(self.scheduler, self.node, self.model, claims))
-        return [self.held[rid] for rid in lost if rid in self.held]
+        return perform(self.redis, self.moves.renew(self.scheduler, self.node, self.model, claims))
 
     def release(self, taken: Taken) -> None:
         """Free the features of a request. Whoever keeps an array keeps its block, until the array goes."""

@@ -13,19 +13,23 @@ from dataclasses import dataclass, field
 
 from forebay.engine import Emission, Engine, Room
 from forebay.errors import Failed, Problem, Rejected
+from forebay.task import BadTaskError
 from handoff import nodes, record
-from handoff.moves import MAX_ATTEMPTS, Claimed, End, Fence
+from handoff.moves import LEASE_MS, MAX_ATTEMPTS, Claimed, End, Fence, Moved
 from handoff.pool import forget_frames
+from handoff.record import Record
 from handoff.requeue import requeue
 from handoff.scripts import Move, perform, perform_all
 from scheduler.batch import Running
 from scheduler.intake import ANY_SIZE, Intake, Taken
+from scheduler.keeper import LONGEST_STEP_S, keeping
 
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.005  # while the engine works; a look costs a round trip of its time
 _RENEW_EVERY_S = 0.5  # also how soon a cancelled request is noticed
 _PAUSE_WITHOUT_REDIS_S = 0.5
+_KEEP_EVERY_S = LEASE_MS / 1000 / 4
 
 
 @dataclass(slots=True)
@@ -44,6 +48,7 @@ class Scheduler:
     _looked_at: float = 0.0
     _may_have_more: bool = True
     _renewed_at: float = 0.0
+    _turned_at: float = 0.0
     _announced_at: float = float("-inf")
 
     def stop(self) -> None:
@@ -64,16 +69,26 @@ class Scheduler:
 
     def run(self) -> None:
         """Work until stopped. Without Redis the engine pauses, and goes on when it is back."""
-        while not self.is_over:
-            try:
-                self.turn()
-            except Failed as error:
-                log.warning("scheduler paused", extra={"reason": error.message, "running": len(self.running)})
-                time.sleep(_PAUSE_WITHOUT_REDIS_S)
+        self._turned_at = time.monotonic()
+        with keeping(self._keep, _KEEP_EVERY_S):
+            while not self.is_over:
+                try:
+                    self.turn()
+                except Failed as error:
+                    log.warning("scheduler paused", extra={"reason": error.message, "running": len(self.running)})
+                    time.sleep(_PAUSE_WITHOUT_REDIS_S)
         self._withdraw()
+
+    def _keep(self) -> None:
+        """Give a sign of life, from another thread, while a step lasts."""
+        if time.monotonic() - self._turned_at <= LONGEST_STEP_S:
+            with suppress(Failed):  # the loop itself tells it
+                self.announce()
+                self.intake.keep()
 
     def turn(self) -> None:
         """One round of the loop."""
+        self._turned_at = time.monotonic()
         self.announce()
         self._deliver()
         if self._stop_at is None:
@@ -225,12 +240,17 @@ class Scheduler:
 
     def _replay(self, claimed: Claimed) -> None:
         """Have features that are gone made again, as often as a request may be tried."""
+        found = record.read(self.intake.redis, self.intake.moves.keys, claimed.rid)
+        if found is not None and not found.state.is_end:
+            perform(self.intake.redis, self._anew(claimed, found))
+
+    def _anew(self, claimed: Claimed, found: Record) -> Move[Moved]:
         intake = self.intake
-        found = record.read(intake.redis, intake.moves.keys, claimed.rid)
-        if found is None or found.state.is_end:
-            return
-        if found.attempt < MAX_ATTEMPTS:
-            perform(intake.redis, requeue(intake.moves, found, found.attempt + 1, intake.node, self.secret))
-            return
         problem = Problem("features_gone", f"the features were gone after each of {found.attempt} attempts", 500)
-        perform(intake.redis, intake.moves.finish(claimed.rid, Fence.claim(claimed.claim), End.of(problem)))
+        if found.attempt < MAX_ATTEMPTS:
+            try:
+                return requeue(intake.moves, found, found.attempt + 1, intake.node, self.secret)
+            except BadTaskError as error:  # what its record keeps is not ours, and is not signed by us
+                log.error("request failed", extra={"rid": claimed.rid}, exc_info=error)
+                problem = Problem.of(error)
+        return intake.moves.finish(claimed.rid, Fence.claim(claimed.claim), End.of(problem))

@@ -12,7 +12,7 @@ from forebay.settings import NodeSettings, setting, whole_number
 class SchedulerSettings(NodeSettings):
     """Settings of ``forebay scheduler``."""
 
-    model: ModelSource = setting("FOREBAY_MODEL", ModelSource.parse)
+    model: ModelSource = setting("FOREBAY_MODEL", ModelSource.parse, option="--model")
     pool_wait_s: int = setting("FOREBAY_POOL_WAIT_S", whole_number(0), 60)
     """How long to wait for the node's worker to make the pool."""
     drain_s: int = setting("FOREBAY_DRAIN_S", whole_number(0), 30)

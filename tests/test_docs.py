@@ -29,19 +29,27 @@ def code_blocks(name: str, language: str) -> list[str]:
 def settings_table() -> str:
     """One row a variable: who reads it, and its default."""
     readers: dict[str, list[str]] = {}
-    defaults: dict[str, str] = {}
+    defaults: dict[str, dict[str, str]] = {}
     for process, cls in PROCESSES.items():
         for field in dataclasses.fields(cls):
             variable = field.metadata["variable"]
             readers.setdefault(variable, []).append(process)
-            defaults.setdefault(variable, shown_default(field))
-    rows = [f"| `{name}` | {', '.join(readers[name])} | {defaults[name]} |" for name in sorted(readers)]
+            defaults.setdefault(variable, {}).setdefault(shown_default(field), process)
+    rows = [f"| `{name}` | {', '.join(readers[name])} | {together(defaults[name])} |" for name in sorted(readers)]
     return "\n".join(["", "| variable | read by | default |", "|---|---|---|", *rows, "", ""])
+
+
+def together(defaults: dict[str, str]) -> str:
+    """One default, or the general one and those of single processes."""
+    general, *others = defaults
+    return "; ".join([general, *(f"{defaults[other]}: {other}" for other in others)])
 
 
 def shown_default(field: dataclasses.Field) -> str:
     if field.default_factory is dataclasses.MISSING:
         return "must be set"
+    if field.metadata["variable"] == "REDIS_URL" and field.default_factory() is None:
+        return "starts its own"
     if field.name in ("node", "workers"):
         return {"node": "the host's name", "workers": "one a core, at most 8"}[field.name]
     value = field.default_factory()
@@ -62,12 +70,13 @@ def test_every_setting_is_in_the_table():
     assert path.read_text() == expected
 
 
-def test_the_processor_of_the_readme_passes_its_own_test():
-    """The smallest useful processor works as printed."""
+def test_the_processor_of_the_readme_passes_its_own_test(monkeypatch, tmp_path):
+    """The smallest useful processor and its test work as printed, as two files side by side."""
     processor, test = code_blocks("README.md", "python")[:2]
+    (tmp_path / "mean_colour.py").write_text(processor)
+    monkeypatch.syspath_prepend(tmp_path)
     namespace: dict[str, object] = {}
 
-    exec(processor, namespace)
     exec(test, namespace)
     namespace["test_mean_colour"]()
 

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 EX_OK = 0
 EXIT_FAILURE = 1
+_TABLE_ROOM = 4 << 20  # a pool's file is its data and its table
 
 
 def prepare_node(settings: NodeSettings) -> None:
@@ -50,7 +51,13 @@ def prepare_node(settings: NodeSettings) -> None:
     try:
         Pool.create(settings.pool_path, settings.pool_bytes)
     except FileExistsError:
-        log.info("pool found", extra={"path": str(settings.pool_path)})
+        found = settings.pool_path.stat().st_size
+        log.info("pool found", extra={"path": str(settings.pool_path), "size_bytes": found})
+        if not settings.pool_bytes <= found < settings.pool_bytes + _TABLE_ROOM:
+            log.warning(
+                "the pool that is there has another size than asked for; remove it to have a new one made",
+                extra={"path": str(settings.pool_path), "asked_bytes": settings.pool_bytes, "size_bytes": found},
+            )
 
 
 def run_worker(settings: WorkerSettings) -> int:
@@ -79,6 +86,11 @@ def run_worker(settings: WorkerSettings) -> int:
     )
     signals.worker_ready.connect(_stop_on_signals, weak=False)
     worker.start()
+    failure = (offers.read() or {}).get("failure")
+    if failure:
+        notify(STATUS=failure)
+        log.error("worker cannot start", extra={"reason": failure})
+        return EXIT_FAILURE
     return int(worker.exitcode or 0)
 
 
@@ -103,9 +115,11 @@ def _define_task(app: Celery, settings: WorkerSettings, offers: Offers) -> None:
     def open_in_child(**_: Any) -> None:
         try:
             drivers[:] = [open_child(current_process().index, settings, offers)]
-        except ForebayError as error:
-            offers.report_failure(str(error))
-            os._exit(EXIT_FAILURE)  # Celery swallows what a signal handler raises
+        except Exception as error:
+            foreseen = isinstance(error, ForebayError)
+            log.error("child cannot start", extra={"reason": str(error)}, exc_info=None if foreseen else error)
+            offers.report_failure(f"{type(error).__name__}: {error}" if not foreseen else str(error))
+            os._exit(EXIT_FAILURE)
 
     def preprocess(message: bytes) -> None:
         drivers[0].run(message)

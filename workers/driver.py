@@ -11,17 +11,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from billiard.exceptions import SoftTimeLimitExceeded
+
 from forebay.drive import check_items, drive, typed_extensions
 from forebay.errors import Failed, Problem, Rejected
 from forebay.features import Modality, Output
 from forebay.media import Audio, Image, Media
 from forebay.plugins import LoadedProcessor
 from forebay.processor import Work
-from forebay.task import BadTaskError, Kind, MediaRef, Task, TaskBody
+from forebay.task import BadTaskError, Kind, MediaRef, Task, TaskBody, unseal
 from handoff.connection import Client
 from handoff.media import MediaStore
 from handoff.moves import Begun, End, Fence, Moves, Seen
 from handoff.pool import Owner, Pool, forget_frames
+from handoff.queue import SOFT_LIMIT_S
 from handoff.scripts import Move, perform
 from workers.decode import decode_audio, decode_image
 from workers.decode.identity import hash_of
@@ -87,7 +90,7 @@ class Driver:
         reservation = Reservation(self.pool, task.rid, begun.attempt, time.monotonic() + _LONGEST_WAIT_S)
         parked = False
         try:
-            body = TaskBody.unpack(task.body or begun.body)
+            body = TaskBody.unpack(task.body or unseal(begun.body, self.secret))
             parked = self._process(task, begun.attempt, body, reservation)
         except Exception as error:  # noqa: BLE001 - whatever a guest or a codec raises ends this request, not the worker
             self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task.rid, error))
@@ -147,6 +150,8 @@ class Driver:
         if not isinstance(error, Rejected):
             log.error("request failed", extra={"rid": rid}, exc_info=error)
         forget_frames(error)
+        if isinstance(error, SoftTimeLimitExceeded):
+            error = Failed("time_limit", f"preprocessing took longer than {SOFT_LIMIT_S} s", status=504)
         return End.of(Problem.of(error))
 
     def _end(self, rid: str, fence: Fence, end: End) -> None:

@@ -15,7 +15,7 @@ _CORES_WORTH_PINNING = 4  # below this the scheduler of the kernel does better t
 class WorkerSettings(NodeSettings):
     """Settings of ``forebay worker``."""
 
-    models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models)
+    models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models, option="--model")
     workers: int = setting("FOREBAY_WORKERS", whole_number(1), lambda: min(8, len(os.sched_getaffinity(0))))
     cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
     events: bool = setting("FOREBAY_EVENTS", read_flag, False)

@@ -6,7 +6,12 @@ from typing import Any
 
 from api.body import GenerateBody
 
-_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGO4fiMUAAUTAi3Q3+CPAAAAAElFTkSuQmCC"
+_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGM4UaEBAAN0AWnL+tDXAAAAAElFTkSuQmCC"  # one pixel, PNG
+)
+_BEEP = (  # 5 ms, WAV
+    "UklGRkwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YSgAAACoqKioWFhYWKioqKhYWFhYqKioqFhYWFioqKioWFhYWKioqKhYWFhY"
+)
 
 EXAMPLES: dict[str, Any] = {
     "image": {
@@ -28,7 +33,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "audio": {
         "summary": "A recording, answered as a stream",
-        "value": {"model": "whisper-tiny-en", "text": "transcribe", "audio_data": "UklGRg…", "stream": True},
+        "value": {"model": "whisper-tiny-en", "text": "transcribe", "audio_data": _BEEP, "stream": True},
     },
 }
 

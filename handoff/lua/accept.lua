@@ -17,5 +17,5 @@ deadline = whole(now + tonumber(ARGV[6]))
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'state', 'accepted', 'token', ARGV[3], 'attempt', 1, 'deadline', deadline,
   't_accepted', whole(now), unpack(ARGV, 7))
-redis.call('ZADD', prefix .. 'due', whole(now + tonumber(ARGV[5])), ARGV[2])
+redis.call('ZADD', prefix .. 'due', next_look(now, ARGV[5], deadline), ARGV[2])
 return {'ok', deadline}

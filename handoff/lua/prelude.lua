@@ -24,6 +24,11 @@ local function rank(priority, deadline)
   return whole((100 - bounded) * 1e13 + tonumber(deadline))
 end
 
+-- When the reconciler should look again: after a while, and not later than just after the deadline.
+local function next_look(now, recheck_ms, deadline)
+  return whole(math.min(now + tonumber(recheck_ms), math.max(now, tonumber(deadline))))
+end
+
 -- An event for the caller that waits. The stream is not created here: when its API process is gone, so is the caller.
 local function tell(reply, rid, ...)
   if reply and reply ~= '' then

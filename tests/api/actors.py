@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 
-from forebay.task import Task, TaskBody
+from forebay.task import Task, TaskBody, unseal
 from handoff import nodes
 from handoff.connection import Client
 from handoff.keys import Keys
@@ -64,7 +64,7 @@ class Staff:
         popped = self.way.client.brpop([self.way.moves.keys.queue(NODE, lane)], 4)
         assert popped, f"no task on {lane}"
         task = task_in(popped[1])
-        return task, TaskBody.unpack(task.body or self.way.record(task.rid).body)
+        return task, TaskBody.unpack(task.body or unseal(self.way.record(task.rid).body, SECRET))
 
     def admit_next(self, claim: str = "c1") -> str:
         """Take a request from its queue into an engine; its id."""

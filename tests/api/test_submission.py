@@ -19,10 +19,10 @@ from api.submission import Submission
 from forebay import Failed, Modality, Prompt, Rejected
 from forebay.errors import Problem
 from forebay.media import digest_of
-from forebay.task import Kind, MediaRef
+from forebay.task import Kind, MediaRef, unseal
 from handoff.media import RedisStore, Spool
 from handoff.moves import End
-from tests.api.actors import Staff, announce, result, task_in
+from tests.api.actors import SECRET, Staff, announce, result, task_in
 
 pytestmark = pytest.mark.service
 
@@ -66,7 +66,7 @@ async def test_a_request_has_a_record_and_a_message_in_the_same_step(submission,
     assert (record.state, record.attempt, record.node, record.lane, record.model) == ("queued", 1, "n1", "text", "toy")
     assert record.deadline_ms == record.times_ms["accepted"] + submission.settings.timeout_ms == submitted.deadline_ms
     assert (task.rid, task.token, task.attempt, task.deadline_ms) == (record.rid, record.token, 1, record.deadline_ms)
-    assert task.body == record.body
+    assert task.body == unseal(record.body, SECRET)
     assert way.live() == [submitted.rid]
 
 

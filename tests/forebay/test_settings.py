@@ -126,7 +126,7 @@ def test_what_must_be_set_is_named():
     """Both of them at once."""
     with pytest.raises(ConfigurationError) as caught:
         load(SchedulerSettings, {"FOREBAY_SECRET": None})
-    assert str(caught.value) == "FOREBAY_MODEL is not set"
+    assert str(caught.value) == "FOREBAY_MODEL is not set (option --model)"
 
 
 def test_all_bad_values_are_reported_together(monkeypatch):

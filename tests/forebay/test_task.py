@@ -7,7 +7,7 @@ import msgpack
 import pytest
 
 from forebay import Modality, Prompt
-from forebay.task import MAX_MESSAGE_BYTES, BadTaskError, Kind, MediaRef, Task, TaskBody
+from forebay.task import MAX_MESSAGE_BYTES, BadTaskError, Kind, MediaRef, Task, TaskBody, seal, unseal
 
 SECRET = b"0123456789abcdef"
 BODY = TaskBody(
@@ -123,3 +123,15 @@ def test_a_body_of_another_shape_is_refused(data):
     """Also one that names a kind nobody knows."""
     with pytest.raises(BadTaskError, match="unreadable task body"):
         TaskBody.unpack(data)
+
+
+def test_a_sealed_body_is_opened_with_the_secret_alone():
+    """The record keeps it between two messages, and the record is nobody's friend."""
+    sealed = seal(BODY.pack(), SECRET)
+
+    assert TaskBody.unpack(unseal(sealed, SECRET)) == BODY
+    for wrong in (sealed[:-1], sealed[1:], sealed + b"x", BODY.pack(), b"", bytes(40)):
+        with pytest.raises(BadTaskError, match="whose signature is not ours"):
+            unseal(wrong, SECRET)
+    with pytest.raises(BadTaskError, match="FOREBAY_SECRET"):
+        unseal(sealed, b"another secret of 16")

@@ -93,9 +93,9 @@ def test_the_environment_wins(clean, monkeypatch, tmp_path):
 
 
 def test_settings_have_defaults_for_everything_but_the_models(clean, monkeypatch):
-    """And the models must be said."""
-    with pytest.raises(ConfigurationError, match="FOREBAY_MODELS is not set"):
-        load(UpSettings)
+    """And the models must be said, with what there is to say."""
+    with pytest.raises(ConfigurationError, match=r"--model is not given; installed: .*qwen2-vl"):
+        check_models(load(UpSettings))
 
     assert load(UpSettings, {"FOREBAY_MODELS": "a,b"}) == UpSettings(models=(ModelSource("a"), ModelSource("b")))
 
@@ -110,7 +110,7 @@ def test_settings_are_read_from_text(clean, tmp_path):
         "FOREBAY_PORT": "0",
         "FOREBAY_WORKERS": "3",
         "FOREBAY_CORES": "0-1,3",
-        "FOREBAY_POOL_BYTES": "2MiB",
+        "FOREBAY_POOL_BYTES": "20MiB",
         "FOREBAY_DATA_DIR": str(tmp_path),
         "FOREBAY_FLOWER": "no",
         "FOREBAY_LOG_LEVEL": "debug",
@@ -124,7 +124,7 @@ def test_settings_are_read_from_text(clean, tmp_path):
         port=0,
         workers=3,
         cores=(0, 1, 3),
-        pool_bytes=2 << 20,
+        pool_bytes=20 << 20,
         data_dir=tmp_path,
         flower=False,
         log_level="DEBUG",
@@ -176,6 +176,7 @@ def test_parts_find_one_another_through_their_environment(run, shm, tmp_path):
         "FOREBAY_MODELS": "qwen2-vl,efficientnet-lite0",
         "FOREBAY_EVENTS": "0",
         "FOREBAY_LOG_LEVEL": "WARNING",
+        "TMPDIR": str(run.folders.disk),
     }
 
 
@@ -212,7 +213,7 @@ def test_a_model_with_an_engine_gets_a_scheduler(run):
 
     assert [part.name for part in parts] == ["worker", "scheduler:efficientnet-lite0"]
     assert parts[1].env["FOREBAY_MODEL"] == "efficientnet-lite0"
-    assert said == ["qwen2-vl: no engine, /v1/preprocess only"]
+    assert said == ["qwen2-vl: no engine without a model folder (qwen2-vl=DIR); /v1/preprocess only"]
 
 
 def test_the_api_is_handed_the_launchers_socket(run):

@@ -57,3 +57,17 @@ def test_a_refusal_while_redis_is_away_is_written_later(tier_with):
 
     assert sorted(tier.way.state(rid) for rid in ("r1", "r2")) == ["done", "rejected"]
     assert tier.way.record(tier.engine.refused).problem.code == "odd_prompt"
+
+
+def test_a_request_whose_record_is_not_ours_ends_instead_of_the_process(tier_with):
+    """Its features are gone, and what the record keeps of it is signed by nobody: it is not made again."""
+    tier = tier_with(Echo())
+    tier.park_picture("r1")
+    tier.driver.pool.free(tier.driver.pool.blocks()[0].handle)
+    tier.way.client.hset(tier.way.moves.keys.record("r1"), "body", b"somebody else's")
+    tier.park("r2")
+
+    tier.finish("r1", "r2")
+
+    assert (tier.way.state("r1"), tier.way.record("r1").problem.code) == ("failed", "internal_error")
+    assert tier.way.state("r2") == "done"

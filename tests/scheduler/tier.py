@@ -15,7 +15,7 @@ import numpy as np
 
 from forebay import Admission, Emission, Engine, Modality, ModelSource, Processor, Prompt, Room
 from forebay.media import digest_of
-from forebay.task import Kind, MediaRef, Task, TaskBody
+from forebay.task import Kind, MediaRef, Task, TaskBody, seal
 from handoff.connection import Client
 from handoff.keys import Keys
 from handoff.media import Spool
@@ -127,7 +127,7 @@ class Tier:
         assert accepted.outcome == "ok"
         task = Task(rid, f"token of {rid}", 1, MODEL, accepted.deadline_ms, 0, body.pack())
         entry = queue_entry(task, body, NODE, "text", SECRET)
-        move = self.way.moves.enqueue(rid, task.token, body.pack(), NODE, "text", entry)
+        move = self.way.moves.enqueue(rid, task.token, seal(body.pack(), SECRET), NODE, "text", entry)
         assert self.way.do(move).ok
 
     def _picture(self, number: int, height: int) -> MediaRef:

@@ -12,7 +12,7 @@ from typing import Any
 from forebay import Modality, Processor, Prompt
 from forebay.media import digest_of
 from forebay.plugins import LoadedProcessor
-from forebay.task import Kind, MediaRef, Task, TaskBody
+from forebay.task import Kind, MediaRef, Task, TaskBody, seal
 from handoff.connection import Client
 from handoff.media import Spool
 from handoff.moves import Moves
@@ -63,7 +63,7 @@ class Node:
         told = {"kind": Kind.GENERATE, "prompt": Prompt(ids=(1, *(7 for _ in media))), **body}
         packed = TaskBody(media=media, **told).pack()
         self.way.accept(rid, token, reply_to="api-1")
-        self.way.enqueue(rid, token, body=packed)
+        self.way.enqueue(rid, token, body=seal(packed, SECRET))
         return Task(rid, token, 1, MODEL, 0, 0, packed if carried else None).pack(SECRET)
 
 

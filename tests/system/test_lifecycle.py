@@ -147,6 +147,44 @@ def test_ctrl_c_in_the_middle_of_twenty_answers_them_and_leaves_nothing():
     assert nothing_left(deployment, pids)
 
 
+def test_a_drain_waits_for_what_was_accepted_and_refuses_what_comes(tmp_path):
+    """202 is a promise: the first signal ends the run only when every accepted request has its end."""
+    with running([*SMALL, "--data-dir", str(tmp_path / "data")]) as deployment:
+        url = deployment.url
+        body = {"model": "efficientnet-lite0", "text": "x", "image_data": encode(media.coffee())}
+        answers = [httpx.post(f"{url}/v1/requests", json=body) for _ in range(25)]
+        deployment.interrupt()
+        deployment.wait_for(r"(draining)", 5)
+        time.sleep(1.0)
+        with pytest.raises(httpx.TransportError):
+            httpx.post(f"{url}/v1/requests", json=body, timeout=5)
+        status = deployment.wait()
+
+    assert [answer.status_code for answer in answers] == [202] * 25
+    assert status == 0
+    assert "were not finished" not in deployment.output
+
+
+def test_a_processor_that_cannot_start_says_why(tmp_path):
+    """The reason of a child reaches the terminal of the run."""
+    (tmp_path / "config.json").write_text("{}")
+    ended = up("--model", f"qwen2.5-vl={tmp_path}", "--no-flower", "--port", "0")
+
+    assert ended.returncode == 1
+    assert "key 'model_type' is missing" in ended.stdout
+
+
+def test_a_deadline_is_kept(deployment: Deployment):
+    """504 comes with the deadline, not with the next look of somebody."""
+    body = {"model": "whisper-tiny-en", "text": "x", "audio_data": encode(media.fox_recording()), "timeout_s": 0.05}
+    began = time.monotonic()
+
+    response = httpx.post(f"{deployment.url}/generate", json=body, timeout=30)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (504, "deadline_exceeded")
+    assert time.monotonic() - began < 4
+
+
 def test_a_second_signal_ends_at_once_and_leaves_nothing():
     """Whoever cannot wait need not."""
     with running(SMALL) as deployment:

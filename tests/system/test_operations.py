@@ -59,7 +59,9 @@ def test_the_openapi_document_has_bodies_and_examples(deployment: Deployment):
     for path in ("/generate", "/v1/preprocess", "/v1/requests"):
         content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         assert "image_data" in content["schema"]["properties"]
-        assert content["examples"]
+        for example in content["examples"].values():
+            answer = httpx.post(f"{deployment.url}/v1/preprocess", json=example["value"], timeout=30)
+            assert answer.status_code == 200, (example, answer.text)
 
 
 def test_children_are_pinned_each_to_its_own_core(deployment: Deployment):

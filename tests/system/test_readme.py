@@ -55,6 +55,7 @@ def test_each_process_runs_by_itself(tmp_path: Path, shm: Path):
     """Worker, scheduler and API, started apart, find one another through Redis, and stop when told to."""
     (block,) = [block for block in shell_blocks() if "forebay worker" in block]
     commands = [line.split()[1] for line in block.splitlines() if line.startswith("forebay ")]
+    assert all(line.endswith(" &") for line in block.splitlines()[1:])
     assert commands == ["worker", "scheduler", "api"]
     with running_server(tmp_path) as url:
         env = {

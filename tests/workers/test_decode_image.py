@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from billiard.exceptions import SoftTimeLimitExceeded
 from PIL import Image as Pillow
 
 from forebay import Rejected
@@ -422,16 +423,18 @@ def test_a_damaged_file_is_refused_and_never_crashes():
     assert {3, "damaged_image", "truncated_image", "unsupported_image"} <= outcomes
 
 
-def test_a_lack_of_memory_is_our_fault_not_the_files(monkeypatch):
+@pytest.mark.parametrize("trouble", [MemoryError, SoftTimeLimitExceeded])
+def test_a_lack_of_memory_or_time_is_not_the_files_fault(monkeypatch, trouble):
     """It is not told as a damaged image; the request fails as ours."""
+    data = encoded(noise(), "PNG")
 
-    def no_memory(*_args, **_kwargs):
-        raise MemoryError
+    def fail(*_args, **_kwargs):
+        raise trouble
 
-    monkeypatch.setattr("workers.decode.image.Pillow.open", no_memory)
+    monkeypatch.setattr("workers.decode.image.Pillow.open", fail)
 
-    with pytest.raises(MemoryError):
-        decode_image(encoded(noise(), "PNG"), PARAM)
+    with pytest.raises(trouble):
+        decode_image(data, PARAM)
 
 
 # identity

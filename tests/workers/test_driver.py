@@ -4,12 +4,14 @@ import logging
 
 import numpy as np
 import pytest
+from billiard.exceptions import SoftTimeLimitExceeded
 
 from forebay import DType, Failed, ModelSource, Prompt, Rejected
 from forebay.task import Kind
 from forebay.ticket import Ticket
 from handoff.connection import connect
 from handoff.pool.table import SlotState
+from handoff.queue import SOFT_LIMIT_S
 from tests.support.media import encoded, plain_png
 from tests.support.toys import Toy
 from tests.support.ways import WORKER, problem_of
@@ -109,6 +111,17 @@ def test_a_body_that_was_too_large_for_the_message_comes_with_the_claim(node):
     assert node.pool.take(ticket.blocks[0]).array(ticket.items[0].feature).tolist() == [[40, 80, 120]] * 3
 
 
+def test_a_body_in_the_record_that_is_not_ours_is_not_worked_on(node):
+    """The message is signed, and what it leaves in the record is as well."""
+    message = node.task(node.reference(PNG), carried=False)
+    node.way.client.hset(node.way.moves.keys.record("r1"), "body", b"somebody else's")
+
+    node.driver(Harmful(lambda _: pytest.fail("worked"))).run(message)
+
+    state, problem = ended(node)
+    assert (state, problem.code) == ("failed", "internal_error")
+
+
 def test_features_are_written_in_place(node):
     """The array that the processor wrote is the one that the ticket names: it is found at its address."""
     addresses = []
@@ -179,6 +192,19 @@ def test_a_guests_exception_is_ours_and_tells_nothing_of_its_inside(node, caplog
     state, problem = ended(node)
     assert (state, problem.code, problem.status) == ("failed", "internal_error", 500)
     assert "secret" not in problem.message
+
+
+def test_work_that_takes_too_long_is_a_504_that_names_the_limit(node):
+    """Celery interrupts it; the request ends at once, and is not tried again."""
+
+    def deed(_):
+        raise SoftTimeLimitExceeded
+
+    node.driver(Harmful(deed)).run(node.task(node.reference(PNG)))
+
+    state, problem = ended(node)
+    assert (state, problem.code, problem.status) == ("failed", "time_limit", 504)
+    assert problem.message == f"preprocessing took longer than {SOFT_LIMIT_S} s"
 
 
 def test_an_invalid_result_is_never_parked(node):

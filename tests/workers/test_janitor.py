@@ -9,7 +9,7 @@ import pytest
 
 from forebay import Prompt
 from forebay.errors import Problem
-from forebay.task import Kind, Task, TaskBody
+from forebay.task import Kind, Task, TaskBody, seal
 from handoff import nodes
 from handoff.connection import connect
 from handoff.moves import End, Fence
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.service
 
 PNG = plain_png(2, 3)
 BODY = TaskBody(Kind.GENERATE, Prompt(ids=(1,))).pack()
+SEALED = seal(BODY, SECRET)
 
 
 @pytest.fixture
@@ -217,7 +218,7 @@ def test_a_request_past_its_deadline_expires(node, janitor):
 def test_a_dead_owners_request_is_queued_again(node, janitor):
     """A new signed message for the next attempt, and a worker takes it."""
     node.way.accept()
-    node.way.enqueue(body=BODY)
+    node.way.enqueue(body=SEALED)
     node.way.begin(owner="worker-dead")
     node.way.make_due()
 
@@ -232,7 +233,7 @@ def test_a_dead_owners_request_is_queued_again(node, janitor):
 def test_a_request_that_was_looked_at_is_not_looked_at_again_at_once(node, janitor):
     """One replay for one death."""
     node.way.accept()
-    node.way.enqueue(body=BODY)
+    node.way.enqueue(body=SEALED)
     node.way.begin(owner="worker-dead")
     node.way.make_due()
 
@@ -260,7 +261,7 @@ def test_a_request_that_killed_three_workers_is_abandoned(node, janitor):
 def test_a_lost_message_is_sent_again(node, janitor):
     """The same attempt: nobody had begun. A message that still waits is not lost."""
     node.way.accept()
-    node.way.enqueue(body=BODY)
+    node.way.enqueue(body=SEALED)
     node.way.age()
     janitor.tick()
     assert len(node.way.messages()) == 1
@@ -290,7 +291,7 @@ def test_a_gone_nodes_request_comes_here_if_we_have_its_model(node, janitor):
     """Under the next attempt; another model's is left for a node that has it."""
     for rid in ("ours", "theirs"):
         node.way.accept(rid, f"token of {rid}")
-        node.way.enqueue(rid, f"token of {rid}", body=BODY)
+        node.way.enqueue(rid, f"token of {rid}", body=SEALED)
         node.way.client.hset(node.way.moves.keys.record(rid), "node", "gone")
         node.way.make_due(rid)
     node.way.client.hset(node.way.moves.keys.record("theirs"), "model", "another")
@@ -305,7 +306,7 @@ def test_a_living_nodes_request_is_not_taken_from_it(node, janitor):
     """It has announced itself lately."""
     nodes.announce(node.way.client, node.way.moves.keys, "n2", "workers", {})
     node.way.accept()
-    node.way.enqueue(body=BODY)
+    node.way.enqueue(body=SEALED)
     node.way.client.hset(node.way.moves.keys.record("r1"), "node", "n2")
     node.way.age()
 
@@ -326,11 +327,12 @@ def test_a_lapsed_lease_is_noticed(node, janitor):
     assert [one.rid for one in node.way.claim("c2", "scheduler-2")] == ["r1"]
 
 
-def test_a_body_that_nobody_can_read_ends_its_request_and_holds_up_no_other(node, janitor):
-    """Another release wrote it, for example."""
-    for rid, body in (("r1", b"unreadable"), ("r2", BODY)):
+@pytest.mark.parametrize("body", [seal(b"unreadable", SECRET), seal(BODY, b"another secret of 16"), BODY, b""])
+def test_a_body_that_is_not_ours_ends_its_request_and_holds_up_no_other(node, janitor, body):
+    """Another release wrote it, or somebody who only has Redis' password: it is never signed anew."""
+    for rid, own in (("r1", body), ("r2", SEALED)):
         node.way.accept(rid, f"token of {rid}")
-        node.way.enqueue(rid, f"token of {rid}", body=body)
+        node.way.enqueue(rid, f"token of {rid}", body=own)
         node.way.begin(rid, f"token of {rid}", owner="worker-dead")
         node.way.make_due(rid)
 

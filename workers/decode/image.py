@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
+from billiard.exceptions import SoftTimeLimitExceeded
 from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError
 
@@ -133,7 +134,7 @@ def _on_white(image: Pillow.Image) -> Pillow.Image:
 def _decoder_errors(param: str) -> Iterator[None]:
     try:
         yield
-    except (Rejected, MemoryError):
+    except (Rejected, MemoryError, SoftTimeLimitExceeded):  # not the file's fault
         raise
     except UnidentifiedImageError as error:
         message = f"{param}: unsupported or unrecognised image format"
