@@ -89,7 +89,7 @@ class Allocator(RuleBasedStateMachine):
 def test_the_allocator_neither_loses_nor_shares_a_byte():
     """First fit, neighbours joined, every byte accounted for."""
     bounded = settings(
-        max_examples=40,
+        max_examples=30,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,

@@ -28,7 +28,14 @@ class Neighbour:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.owner: str = self._answer()
+        self._owner: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """The name under which it holds blocks, told when it is up; two may come up at the same time."""
+        if self._owner is None:
+            self._owner = self._answer()
+        return self._owner
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
@@ -38,18 +45,21 @@ class Neighbour:
 
     def tell(self, verb: str, *arguments: Any) -> Any:
         """Have it do something; what came of it."""
+        assert self.owner
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([verb, *arguments]) + "\n")
         self._process.stdin.flush()
         return self._answer()
 
     def kill(self) -> None:
-        """SIGKILL: nothing of its own runs any more."""
+        """SIGKILL, once it is up: nothing of its own runs any more."""
+        assert self.owner
         self._process.send_signal(signal.SIGKILL)
         self.end()
 
     def end(self) -> None:
-        """Let it leave in order. Safe to call twice."""
+        """Let it leave in order, once it is up. Safe to call twice."""
+        assert self.owner
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

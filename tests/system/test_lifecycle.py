@@ -237,6 +237,11 @@ def test_requests_survive_a_restart_with_a_data_folder(tmp_path):
         assert client.status("kept")["result"]["text"] == "espresso"
 
 
+def runs() -> set[str]:
+    """Folders of runs on tmpfs."""
+    return {name for name in os.listdir("/dev/shm") if name.startswith("forebay-up-")}
+
+
 def up(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "forebay", "up", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -251,18 +256,18 @@ def up(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--model", "qwen2-vl", "--redis", "redis://127.0.0.1:1/0"], "no Redis answers at redis://127.0.0.1:1/0"),
         (["--model", "qwen2-vl", "--workers", "0", "--port", "x"], "FOREBAY_WORKERS='0'"),
         (["--model", "qwen2-vl", "--cores", "77"], "cores [77]"),
-        ([], "FOREBAY_MODELS is not set"),
+        ([], "--model is not given; installed: efficientnet-lite0, qwen2-vl"),
     ],
 )
 def test_what_cannot_start_says_why_and_exits_non_zero(arguments, said):
     """One line that names the setting and its value; nothing stays behind."""
-    before = set(os.listdir("/dev/shm"))
+    before = runs()
 
     ended = up(*arguments, "--no-flower")
 
     assert ended.returncode != 0
     assert said in " ".join((ended.stderr + ended.stdout).split())
-    assert set(os.listdir("/dev/shm")) == before
+    assert runs() == before
 
 
 def test_a_folder_that_lacks_a_file_is_named(tmp_path):
