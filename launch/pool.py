@@ -14,6 +14,7 @@ from forebay.errors import ConfigurationError
 from forebay.settings import NodeSettings, load
 from handoff.pool import BlockInfo, Pool, PoolStats, is_alive
 from handoff.pool.table import SlotState
+from launch.folders import SHM
 
 _MAP_CELLS = 64
 _SHADES = {SlotState.WRITING: "w", SlotState.PARKED: "p", SlotState.READING: "r"}
@@ -26,11 +27,25 @@ def pool(folder: str | None) -> None:
     """Show the blocks of this node's feature pool: state, size, age, request, and owners that have died."""
     console = Console()
     with configuration_errors():
-        path = _folder(folder) / "pool"
-        if not path.exists():
-            raise ConfigurationError(f"no feature pool at {path}")
+        path = find_pool(_folder(folder), SHM)
         opened = Pool(path, "viewer", writable=False)
     _show(console, opened.stats(), opened.blocks(), path.parent)
+
+
+def find_pool(folder: Path, shm: Path) -> Path:
+    """The pool of a folder; where there is none, the only one that a deployment on this machine has.
+
+    Raises:
+        ConfigurationError: none, or several to choose from.
+    """
+    path = folder / "pool"
+    others = sorted(shm.glob("forebay-*/pool"))
+    if path.exists():
+        return path
+    if len(others) == 1:
+        return others[0]
+    choice = f"; there are: {', '.join(str(other.parent) for other in others)}" if others else ""
+    raise ConfigurationError(f"no feature pool at {path}{choice}")
 
 
 def _folder(given: str | None) -> Path:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
+from forebay import ConfigurationError
 from handoff.pool import Owner, Pool
-from launch.pool import pool, pool_map
+from launch.pool import find_pool, pool, pool_map
 
 
 def test_blocks_are_shown_with_their_state_their_request_and_the_dead(shm: Path):
@@ -35,9 +37,23 @@ def test_an_empty_pool_is_all_free():
     assert pool_map([], 1 << 20) == "." * 64
 
 
-def test_a_missing_pool_is_named(tmp_path: Path):
-    """The path that was looked at."""
-    done = CliRunner().invoke(pool, ["--dir", str(tmp_path)])
+def test_a_missing_pool_is_named_with_those_there_are(tmp_path: Path):
+    """The path that was looked at, and what to choose from."""
+    for name in ("forebay-a", "forebay-b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pool").touch()
 
-    assert done.exit_code == 2
-    assert f"no feature pool at {tmp_path}/pool" in done.output
+    with pytest.raises(ConfigurationError) as caught:
+        find_pool(tmp_path / "mine", tmp_path)
+
+    assert str(caught.value) == (
+        f"no feature pool at {tmp_path}/mine/pool; there are: {tmp_path}/forebay-a, {tmp_path}/forebay-b"
+    )
+
+
+def test_the_only_pool_there_is_need_not_be_named(tmp_path: Path):
+    """A run of `forebay up` picks its folder's name itself."""
+    (tmp_path / "forebay-up-1").mkdir()
+    (tmp_path / "forebay-up-1" / "pool").touch()
+
+    assert find_pool(tmp_path / "mine", tmp_path) == tmp_path / "forebay-up-1" / "pool"
