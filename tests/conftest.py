@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,27 @@ from forebay.errors import ConfigurationError
 from handoff.connection import Client, connect
 from handoff.keys import Keys
 from handoff.moves import Moves
+from launch.folders import remove_abandoned
+from launch.proof import descendants
 from launch.redis_server import find_program
 from tests.support.valkey import running_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Set up first and torn down last: after all tests, no process of theirs runs and no run's folder is abandoned."""
+    remove_abandoned()
+    yield
+    assert (running_programs(), remove_abandoned()) == ([], [])
+
+
+def running_programs() -> list[str]:
+    """What the tests have started and not ended; Python's own helper process ends with us."""
+    programs = []
+    for pid in descendants(os.getpid()):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            programs.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return [program for program in programs if program and "resource_tracker" not in program]
 
 
 @pytest.fixture(scope="session")
