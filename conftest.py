@@ -1,0 +1,27 @@
+"""For all tests: whoever imports transformers first must not find a torchvision that cannot load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class ShimFirst(MetaPathFinder):
+    """Makes torchvision ready when transformers, which looks for it once, is about to be imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "transformers":
+            sys.meta_path.remove(self)
+            with suppress(ModuleNotFoundError):  # without it, only the tests that compare with it are missing
+                import_module("tests.support.torchvision_shim")
+        return None
+
+
+sys.meta_path.insert(0, ShimFirst())
