@@ -17,8 +17,8 @@ demo: $(VENV)/.demo  ## Start everything, send a photo and a recording, show the
 test: $(VENV)/.test  ## The whole test suite
 	$(BIN)/pytest
 
-test-unit: $(VENV)/.test ## The tests that need no service
-	$(BIN)/pytest -m "not service and not system and not parity"
+test-unit: $(VENV)/.test ## The rooms' tests that need no service
+	$(BIN)/pytest tests -m "not service and not system and not parity"
 
 lint: $(VENV)/.test  ## Format and lint
 	$(BIN)/ruff format --check .
