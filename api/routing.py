@@ -8,7 +8,7 @@ from forebay.errors import Failed, Rejected
 from forebay.task import Kind
 from handoff.nodes import NodeView, ProcessorOffer
 
-_INTERACTIVE_BYTES = 4 << 20  # about two seconds of one core
+_INTERACTIVE_BYTES = 4 << 20  # a few photographs; more would hold up a caller who waits for one
 _INTERACTIVE_ITEMS = 4
 
 

@@ -25,7 +25,8 @@ def make_app(settings: SharedSettings, *, node: str | None = None, events: bool 
     Args:
         settings: broker and prefix.
         node: the node whose queues a worker consumes; senders need none.
-        events: whether workers report task events for Flower; they cost a third of Celery's throughput.
+        events: whether workers report task events for Flower; off where nobody watches, for
+            each costs the worker's parent a message.
     """
     app = Celery("forebay", broker=broker_url(settings.redis_url), set_as_current=False)
     app.conf.update(

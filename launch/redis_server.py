@@ -55,7 +55,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 def prepare(folder: Path, data_dir: Path | None) -> EmbeddedRedis:
     """Configure a server on a socket in our own folder; with a data folder it keeps what it acknowledged.
 
-    A socket file costs a third less CPU than loopback, opens no port, and only its owner can reach it.
+    A socket file opens no port, and only its owner can reach it.
     ``appendfsync everysec`` can lose the last second before a power cut; a killed server loses nothing.
     """
     path = folder / "redis.sock"

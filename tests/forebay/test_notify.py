@@ -28,7 +28,7 @@ def test_nobody_is_told_when_nobody_asks(monkeypatch):
     """A process started by hand has no supervisor."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
 
-    notify(READY=1)
+    assert notify(READY=1) is None
 
 
 def test_a_supervisor_that_has_gone_is_no_reason_to_fail(tmp_path, monkeypatch):
@@ -36,6 +36,8 @@ def test_a_supervisor_that_has_gone_is_no_reason_to_fail(tmp_path, monkeypatch):
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
 
     notify(READY=1)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_abstract_socket_is_reached(monkeypatch):

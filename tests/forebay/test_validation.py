@@ -57,7 +57,7 @@ def of_feature(array, dtype=DType.FLOAT32, shape=None):
 )
 def test_a_sound_result_passes(good):
     """Every rule has a side on which nothing is said."""
-    validate(good)
+    assert validate(good) is None
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_rows_and_tokens_agree_where_the_family_says_how(rows, rows_per_token, e
 
 def test_rows_are_free_where_the_family_does_not_say():
     """Not every model has rows a token."""
-    validate(output(item(rows=5)))
-    validate(output(item(rows=8)), rows_per_token=4)
+    assert validate(output(item(rows=5))) is None
+    assert validate(output(item(rows=8)), rows_per_token=4) is None
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,10 @@ def test_without_any_program_the_operator_learns_what_to_install(monkeypatch, tm
 
 def test_a_free_port_can_be_bound():
     """At once, on loopback."""
-    with socket.create_server(("127.0.0.1", free_port())):
-        pass
+    port = free_port()
+
+    with socket.create_server(("127.0.0.1", port)) as bound:
+        assert bound.getsockname()[1] == port
 
 
 def test_a_server_that_was_not_asked_to_keep_anything_keeps_nothing(tmp_path):
