@@ -13,11 +13,11 @@ from forebay.cli import configuration_errors
 from forebay.errors import ConfigurationError
 from forebay.settings import NodeSettings, load
 from handoff.pool import BlockInfo, Pool, PoolStats, is_alive
-from handoff.pool.table import SlotState
+from handoff.pool.table import HoldState
 from launch.folders import SHM
 
 _MAP_CELLS = 64
-_SHADES = {SlotState.WRITING: "w", SlotState.PARKED: "p", SlotState.READING: "r"}
+_SHADES = {HoldState.WRITING: "w", HoldState.PARKED: "p", HoldState.READING: "r"}
 _SHOWN = 50
 
 

@@ -25,7 +25,7 @@ from handoff.media import RedisStore, Spool
 from handoff.moves import End, Fence, Moves
 from handoff.pool import BlockInfo, Pool, is_alive
 from handoff.pool.owners import bury
-from handoff.pool.table import SlotState
+from handoff.pool.table import HoldState
 from handoff.record import Record
 from handoff.requeue import requeue
 from handoff.scripts import perform
@@ -138,9 +138,9 @@ class Janitor:
                 log.warning("orphaned block freed", extra=extra)
 
     def _is_orphan(self, info: BlockInfo) -> bool:
-        if info.state is SlotState.WRITING:
+        if info.state is HoldState.WRITING:
             return not is_alive(self.folder, info.owner)
-        if info.state is SlotState.READING and is_alive(self.folder, info.reader):
+        if info.state is HoldState.READING and is_alive(self.folder, info.reader):
             return False
         return time.time() - info.since > _GRACE_S and not self._is_spoken_for(info)
 

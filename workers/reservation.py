@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import logging
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,20 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from forebay.dtypes import DType
-from forebay.errors import Failed, Rejected
+from forebay.errors import Rejected
+from forebay.processor import Allocate
 from forebay.ticket import ArrayAt, Handle
 from handoff.pool import Block, LiveViewError, Pool
 from handoff.pool.table import aligned
+from workers.room import Room
 
-log = logging.getLogger(__name__)
-
-_SLACK_BYTES = 64 * 1024  # token ids and positions of an ordinary prompt
+_SLACK_BYTES = 64 * 1024  # token ids and positions of an ordinary prompt, or what lies beside a cached feature
 _SLACK_SHARE = 256  # and of a large image: 32 bytes a token, against several KiB of features behind it
-_FIRST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
 
 
 class Reservation:
-    """Blocks for one attempt at one request. Usually one block holds everything.
+    """Blocks for one attempt at one request. Usually one block holds everything, or one each cached item.
 
     Args:
         pool: the node's pool, writable.
@@ -38,37 +35,82 @@ class Reservation:
 
     def __init__(self, pool: Pool, rid: str, attempt: int, give_up_at: float) -> None:
         self._pool = pool
-        self._rid = rid
-        self._attempt = attempt
-        self._give_up_at = give_up_at
+        self._room = Room(pool, rid, attempt, give_up_at)
         self._blocks: list[Block] = []
-        self.waited_s = 0.0
         self.copied_bytes = 0
 
     @property
     def handles(self) -> tuple[Handle, ...]:
         return tuple(block.handle for block in self._blocks)
 
+    @property
+    def waited_s(self) -> float:
+        """How long this request has waited for room."""
+        return self._room.waited_s
+
     def reserve(self, feature_bytes: int) -> None:
         """Take one block for all features that are foreseen, and for what lies beside them."""
         if feature_bytes:
-            self._blocks.append(self._take(feature_bytes))
+            self._take([_with_slack(feature_bytes)])
+
+    def reserve_each(self, feature_bytes: Sequence[int]) -> list[Block | None]:
+        """Take a block for each item, all of them or none; ``None`` for an item whose size nobody foresees."""
+        foreseen = [_with_slack(size) for size in feature_bytes if size]
+        blocks = iter(self._take(foreseen) if foreseen else [])
+        return [next(blocks) if size else None for size in feature_bytes]
+
+    def adopt(self, block: Block) -> None:
+        """A block that somebody else has written, and on which this request has a hold now."""
+        self._blocks.append(block)
 
     def empty(self, shape: Sequence[int], dtype: DType) -> npt.NDArray[Any]:
         """An uninitialised array in the pool; the ``allocate`` of a ``Work``."""
         return self._carve(shape, dtype)[0]
 
+    def empty_in(self, block: Block | None) -> Allocate:
+        """The ``allocate`` for one item alone: in its block first, and else in blocks of its own."""
+
+        def empty(shape: Sequence[int], dtype: DType) -> npt.NDArray[Any]:
+            carved = None if block is None else block.carve(shape, dtype)
+            if carved is None:
+                [another] = self._take([_with_slack(math.prod(shape) * dtype.itemsize)])
+                carved = another.carve(shape, dtype)
+                assert carved is not None
+            return carved[0]
+
+        return empty
+
+    def settle(self, array: npt.NDArray[Any], dtype: DType, block: Block | None) -> npt.NDArray[Any]:
+        """The array itself where it lies in the pool; else a copy of it in the item's block, which is counted."""
+        if self.find(array, dtype) is not None:
+            return array
+        target = self.empty_in(block)(array.shape, dtype)
+        np.copyto(target, array)
+        self.copied_bytes += array.nbytes
+        return target
+
     def place(self, array: npt.NDArray[Any], dtype: DType) -> ArrayAt:
         """Where an array lies in the pool; one that lies elsewhere, or in steps, is copied in, and the copy counted."""
+        at = self.find(array, dtype)
+        if at is not None:
+            return at
+        target, at = self._carve(array.shape, dtype)
+        np.copyto(target, array)
+        self.copied_bytes += array.nbytes
+        return at
+
+    def find(self, array: npt.NDArray[Any], dtype: DType) -> ArrayAt | None:
+        """Where an array lies in the pool; ``None`` when it lies elsewhere, or in steps."""
         address = array.__array_interface__["data"][0]
         for number, block in enumerate(self._blocks):
             start = address - block.address
             if array.flags.c_contiguous and 0 <= start <= block.handle.length - array.nbytes:
                 return ArrayAt(number, start, dtype, tuple(array.shape))
-        target, at = self._carve(array.shape, dtype)
-        np.copyto(target, array)
-        self.copied_bytes += array.nbytes
-        return at
+        return None
+
+    def block(self, at: ArrayAt) -> Block:
+        """The block in which an array lies."""
+        return self._blocks[at.block]
 
     def park(self) -> None:
         """Hand every block over to the ticket."""
@@ -97,34 +139,25 @@ class Reservation:
             carved = block.carve(shape, dtype)
             if carved is not None:
                 return carved[0], ArrayAt(number, carved[1], dtype, tuple(shape))
-        self._blocks.append(self._take(math.prod(shape) * dtype.itemsize))
+        self._take([_with_slack(math.prod(shape) * dtype.itemsize)])
         return self._carve(shape, dtype)
 
-    def _take(self, wanted: int) -> Block:
-        size = aligned(wanted) + _SLACK_BYTES + wanted // _SLACK_SHARE
-        if size > self._pool.data_bytes:
+    def _take(self, sizes: Sequence[int]) -> list[Block]:
+        held = sum(block.handle.length for block in self._blocks)
+        total = held + sum(map(aligned, sizes))
+        if total > self._pool.data_bytes:
             raise Rejected(
                 "features_too_large",
-                f"the features need {size} bytes; the feature pool has {self._pool.data_bytes}",
+                f"the features need {total} bytes; the feature pool has {self._pool.data_bytes}",
                 status=413,
             )
-        block = self._pool.allocate(size, self._rid, self._attempt)
-        return block or self._wait_for(size)
+        blocks = self._room.take(sizes, jumps=bool(self._blocks))
+        self._blocks += blocks
+        return blocks
 
-    def _wait_for(self, size: int) -> Block:
-        began = time.monotonic()
-        log.warning("waiting for room in the pool", extra={"rid": self._rid, "size_bytes": size})
-        nap = _FIRST_NAP_S
-        while time.monotonic() < self._give_up_at:
-            time.sleep(nap)
-            nap = min(2 * nap, _LONGEST_NAP_S)
-            block = self._pool.allocate(size, self._rid, self._attempt)
-            if block is not None:
-                self.waited_s += time.monotonic() - began
-                return block
-        free = self._pool.stats().free_bytes
-        message = f"no room for {size} bytes of features; {free} are free in the pool"
-        raise Failed("pool_full", message, status=503, retry_after_s=5)
+
+def _with_slack(wanted: int) -> int:
+    return aligned(wanted) + _SLACK_BYTES + wanted // _SLACK_SHARE
 
 
 @dataclass(frozen=True, slots=True)

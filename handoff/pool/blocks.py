@@ -31,9 +31,9 @@ def forget_frames(error: BaseException | None) -> None:
 class Block:
     """Bytes of the pool, writable for the worker that allocated them and read-only for a scheduler."""
 
-    def __init__(self, handle: Handle, memory: memoryview) -> None:
+    def __init__(self, handle: Handle, memory: memoryview, address: int) -> None:
         self.handle = handle
-        self.address = int(np.frombuffer(memory, np.uint8, 1).__array_interface__["data"][0])
+        self.address = address
         """Where the block begins in this process' memory."""
         self._memory: memoryview | None = memory
         self._roots: list[weakref.ref[npt.NDArray[Any]]] = []
@@ -47,14 +47,39 @@ class Block:
         """
         return self._view(at.start, at.dtype, at.shape)
 
+    def bytes_at(self, start: int, length: int) -> bytes:
+        """A copy of some of the block's bytes.
+
+        Raises:
+            ValueError: they do not lie within the block.
+        """
+        if self._memory is None or start < 0 or start + length > self.handle.length:
+            raise ValueError(f"{length} bytes at {start} do not lie in a block of {self.handle.length} bytes")
+        return bytes(self._memory[start : start + length])
+
+    def write(self, data: bytes) -> int | None:
+        """Put some bytes behind what has been carved, and say where; ``None`` when they do not fit."""
+        carved = self.carve((len(data),), DType.UINT8)
+        if carved is None:
+            return None
+        carved[0][:] = np.frombuffer(data, np.uint8)
+        return carved[1]
+
     def carve(self, shape: Sequence[int], dtype: DType) -> tuple[npt.NDArray[Any], int] | None:
         """The next 64-byte aligned array of the block and where it starts; ``None`` when it does not fit."""
+        if self._memory is None or self._memory.readonly:
+            return None
         start = self._taken
         end = start + math.prod(shape) * dtype.itemsize
         if end > self.handle.length:
             return None
         self._taken = aligned(end)
         return self._view(start, dtype, tuple(shape)), start
+
+    def seal(self) -> None:
+        """Nothing more is written: whoever looks from now on looks at what others may be reading."""
+        if self._memory is not None:
+            self._memory = self._memory.toreadonly()
 
     def _view(self, start: int, dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         count = math.prod(shape)

@@ -8,47 +8,51 @@ import mmap
 import os
 import secrets
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from forebay.errors import ConfigurationError
-from handoff.pool.table import SLOTS, PoolIdentity, Table, table_bytes
+import numpy as np
 
-_MADV_POPULATE_READ = 22  # Linux 5.14; Python 3.11 has no names for them
-_MADV_POPULATE_WRITE = 23
+from forebay.errors import ConfigurationError, Failed
+from handoff.pool import ledger, space
+from handoff.pool.placement import ANYWHERE, Placement, populate
+from handoff.pool.table import PAGE, Number, PoolIdentity, Table, aligned, read_identity, slots_for, table_bytes
 
 
-def create(path: Path, data_bytes: int) -> None:
+def create(path: Path, data_bytes: int, installation: str = "", placement: Placement = ANYWHERE) -> None:
     """Make the pool's file, with every byte of it reserved, and give it its name only when it is whole.
 
     Raises:
-        ConfigurationError: no room on the file system, with the bytes needed and free; or a size of nothing.
+        ConfigurationError: no room on the file system, with the bytes needed and free; a size of nothing; or memory
+            that the kernel does not place as asked.
         FileExistsError: there is one already.
     """
     if data_bytes < 1:
         raise ConfigurationError(f"a feature pool of {data_bytes} bytes holds nothing; give a larger --pool-bytes")
-    total = table_bytes() + data_bytes
+    slots = slots_for(data_bytes)
+    offset = aligned(table_bytes(slots), placement.page_bytes)
+    identity = PoolIdentity(secrets.token_hex(8), installation, slots, offset, data_bytes)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     fd = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
-        _reserve(fd, path, total)
-        _write_header(fd, data_bytes)
+        _reserve(fd, path, offset + data_bytes, placement)
+        _write_head(fd, identity)
         os.link(draft, path)  # unlike a rename, refuses to replace one that is in use
     finally:
         os.close(fd)
         draft.unlink()
 
 
-def _reserve(fd: int, path: Path, total: int) -> None:
+def _reserve(fd: int, path: Path, total: int, placement: Placement) -> None:
     stat = os.statvfs(path.parent)
     free = stat.f_bavail * stat.f_frsize
     if total > free:  # told before the reservation takes what is left from everybody else
         raise _no_room(path, total, free)
     try:
+        placement.apply(fd, total)
         os.posix_fallocate(fd, 0, total)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG, errno.EFAULT):
             raise
         raise _no_room(path, total, free) from error
 
@@ -60,64 +64,130 @@ def _no_room(path: Path, total: int, free: int) -> ConfigurationError:
     )
 
 
-def _write_header(fd: int, data_bytes: int) -> None:
-    with mmap.mmap(fd, table_bytes()) as memory:
-        table = Table(memory)
-        table.write_identity(PoolIdentity(secrets.token_hex(8), SLOTS, table_bytes(), data_bytes))
-        del table  # its views keep the map open
+def _write_head(fd: int, identity: PoolIdentity) -> None:
+    with mmap.mmap(fd, table_bytes(identity.slots)) as memory:
+        table = Table(memory, identity.slots)
+        table.write_identity(identity)
+        space.clear(table, identity.data_bytes)
+        table.close()  # its views keep the map open
 
 
 class Mapping:
     """One process' map of the pool: the table writable, the data writable only for those who write features."""
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
+    def __init__(self, path: Path, *, writable: bool, installation: str | None = None) -> None:
+        self._path = path
         self._fd = os.open(path, os.O_RDWR)
         try:
-            if os.fstat(self._fd).st_size < table_bytes():
-                raise ConfigurationError(f"{path}: not a feature pool: shorter than its table")
-            self._table_memory = mmap.mmap(self._fd, table_bytes())
-            self.table = Table(self._table_memory)
-            self.identity = self._check(path)
+            self.identity = self._check(installation)
+            self._table_memory = mmap.mmap(self._fd, table_bytes(self.identity.slots))
+            self._table = Table(self._table_memory, self.identity.slots)
             prot = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
             identity = self.identity
             self.data = mmap.mmap(self._fd, identity.data_bytes, mmap.MAP_SHARED, prot, offset=identity.data_offset)
         except BaseException:
             os.close(self._fd)
             raise
-        self._threads = threading.Lock()
-        self._prefault(writable)
-
-    def _check(self, path: Path) -> PoolIdentity:
-        try:
-            identity = self.table.identity()
-        except ValueError as error:
-            raise ConfigurationError(f"{path}: {error}") from error
-        size = os.fstat(self._fd).st_size
-        if size < identity.data_offset + identity.data_bytes:  # touching beyond the end would be a SIGBUS
-            raise ConfigurationError(f"{path}: {size} bytes, its header promises {identity.data_bytes} of data")
-        return identity
-
-    def _prefault(self, writable: bool) -> None:
+        self.address = int(np.frombuffer(self.data, np.uint8, 1).__array_interface__["data"][0])
+        """Where the data begins in this process' memory."""
+        self._looking, self._changing = _Looking(self), _Changing(self)
+        self._total = identity.data_offset + identity.data_bytes
+        # Reentrant, because an exception from a signal handler may come between taking it and noting that it is taken.
+        # Such a process goes on, and its next step gives back both this lock and the file's.
+        self._threads = threading.RLock()
         # Page faults on first touch cost more than the copy itself; take them all now. An older kernel refuses the
         # advice, and then they come one by one.
         with suppress(OSError):
-            self.data.madvise(_MADV_POPULATE_WRITE if writable else _MADV_POPULATE_READ)
+            populate(self.data, writable=writable)
 
-    @contextmanager
-    def locked(self) -> Iterator[Table]:
-        """The table, for this process and thread alone. The kernel drops the lock when its holder dies."""
-        with self._threads:
+    def _check(self, installation: str | None) -> PoolIdentity:
+        size = os.fstat(self._fd).st_size
+        if size < PAGE:
+            raise ConfigurationError(f"{self._path}: not a feature pool: shorter than its table")
+        try:
+            identity = read_identity(os.pread(self._fd, PAGE, 0))
+        except ValueError as error:
+            raise ConfigurationError(f"{self._path}: {error}") from error
+        if size < identity.data_offset + identity.data_bytes:  # touching beyond the end would be a SIGBUS
+            raise ConfigurationError(
+                f"{self._path}: {size} bytes, its header promises {identity.data_bytes} of data after "
+                f"{identity.data_offset} of table"
+            )
+        if installation is not None and identity.installation not in ("", installation):
+            raise ConfigurationError(
+                f"{self._path} belongs to another installation of Forebay, with another FOREBAY_SECRET; "
+                "give this one a FOREBAY_DEPLOYMENT or FOREBAY_RUN_DIR of its own"
+            )
+        return identity
+
+    def locked(self) -> AbstractContextManager[Table]:
+        """The table, for this process and thread alone. The kernel drops the lock when its holder dies.
+
+        Raises:
+            Failed: somebody has cut the file off; what is gone must not be touched, for that would be a SIGBUS.
+        """
+        return self._looking
+
+    def changing(self) -> AbstractContextManager[Table]:
+        """As ``locked``. Whoever dies, or is interrupted, within leaves a mark, and the next one repairs the table."""
+        return self._changing
+
+    def _enter(self) -> Table:
+        self._threads.acquire()
+        try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX)
-            try:
-                yield self.table
-            finally:
-                fcntl.lockf(self._fd, fcntl.LOCK_UN)
+            self._check_whole()
+            if self._table.numbers[Number.DIRTY]:
+                ledger.repair(self._table, self.identity.data_bytes)
+                self._table.numbers[Number.DIRTY] = 0
+        except BaseException:
+            self._leave()
+            raise
+        return self._table
+
+    def _leave(self) -> None:
+        fcntl.lockf(self._fd, fcntl.LOCK_UN)
+        self._threads.release()
+
+    def _check_whole(self) -> None:
+        size = os.fstat(self._fd).st_size
+        if size < self._total:
+            raise Failed(
+                "pool_damaged", f"{self._path} was cut off: {size} of {self._total} bytes are left", status=503
+            )
 
     def close(self) -> None:
         """Unmap, as far as nobody still holds a view; the kernel does the rest at the end of the process."""
-        del self.table
+        self._table.close()
         with suppress(BufferError):
             self.data.close()
         with suppress(BufferError):
             self._table_memory.close()
         os.close(self._fd)
+
+
+class _Looking(AbstractContextManager[Table]):
+    """Holds the lock. A class, because a generator's context manager costs as much as the lock."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        self._mapping = mapping
+
+    def __enter__(self) -> Table:
+        return self._mapping._enter()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._mapping._leave()
+
+
+class _Changing(_Looking):
+    """Holds the lock, with a mark in the table until the change is whole."""
+
+    def __enter__(self) -> Table:
+        table = self._mapping._enter()
+        table.numbers[Number.DIRTY] = 1
+        return table
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._mapping._table.numbers[Number.DIRTY] = 0
+        self._mapping._leave()

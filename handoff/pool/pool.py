@@ -1,68 +1,96 @@
-"""The feature pool's verbs: allocate, park, take, free.
+"""The feature pool's verbs: allocate, park, take, share, free; and the line of those who wait for room.
 
 Ownership of a block is a sentence: the worker frees it until the ticket is parked; whoever holds the lease frees it
-afterwards; the janitor frees what neither did. Every verb names the generation it means, so none can touch the
-block of another request.
+afterwards; the janitor frees what neither did. A handle names one *hold* on a block, and the generation of it, so no
+verb can touch what is another request's; a block goes with the last hold, unless it is a cache entry.
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from forebay.errors import ForebayError
 from forebay.ticket import Handle
-from handoff.pool import mapping
+from handoff.pool import cache, ledger, line, mapping
 from handoff.pool.blocks import Block
-from handoff.pool.table import SlotState, Table, aligned
+from handoff.pool.line import Waiter
+from handoff.pool.owners import is_alive
+from handoff.pool.placement import ANYWHERE, Placement
+from handoff.pool.table import COUNTERS, HoldState, Number, Table, aligned
 
 
 class StaleHandleError(ForebayError):
-    """The handle's block has been freed, and may be another request's by now."""
+    """The handle's hold is gone, and its block may be another request's by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockInfo:
-    """A block in use, as the janitor and the operator see it."""
+    """A hold on a block, as the janitor and the operator see it."""
 
     handle: Handle
-    state: SlotState
+    state: HoldState
     owner: str
     reader: str
     rid: str
     attempt: int
     since: float
-    """Wall clock, seconds, of its allocation."""
+    """Wall clock, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """How full the pool is."""
+    """How full the pool is, and what it has counted since it was made.
+
+    Attributes:
+        used_bytes: held by somebody.
+        cached_bytes: of cache entries that nobody holds; they make room when it is needed.
+        blocks: held by somebody.
+        entries: cache entries, held or not.
+        waiting: how many wait for room.
+    """
 
     data_bytes: int
     used_bytes: int
+    cached_bytes: int
     blocks: int
+    entries: int
+    waiting: int
+    counters: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def free_bytes(self) -> int:
+        """What could be taken, in one piece or in several."""
         return self.data_bytes - self.used_bytes
 
 
 class Pool:
-    """One process' access to its node's pool. Make it after a fork."""
+    """One process' access to its node's pool. Make it after a fork.
 
-    def __init__(self, path: Path, owner: str, *, writable: bool) -> None:
+    Args:
+        path: the pool's file.
+        owner: the name of this process' life; see ``owners``.
+        writable: whether it writes features, or only reads them.
+        installation: whose pool it must be; ``None`` does not ask.
+    """
+
+    def __init__(self, path: Path, owner: str, *, writable: bool, installation: str | None = None) -> None:
         self.path = path
         self.owner = owner
-        self._map = mapping.Mapping(path, writable=writable)
+        self._map = mapping.Mapping(path, writable=writable, installation=installation)
         self.id = self._map.identity.id
         self.data_bytes = self._map.identity.data_bytes
+        self.is_alive: Callable[[str], bool] = partial(is_alive, path.parent)
 
     @staticmethod
-    def create(path: Path, data_bytes: int) -> None:
+    def create(path: Path, data_bytes: int, installation: str = "", placement: Placement = ANYWHERE) -> None:
         """Reserve a new pool; see ``mapping.create``."""
-        mapping.create(path, data_bytes)
+        mapping.create(path, data_bytes, installation, placement)
+
+    # blocks
 
     def allocate(self, length: int, rid: str, attempt: int) -> Block | None:
         """A block of at least ``length`` bytes for one request, or ``None`` when there is no room now.
@@ -70,92 +98,207 @@ class Pool:
         Raises:
             ValueError: ``length`` is not positive, or more than the whole pool.
         """
-        size = aligned(length)
-        if not 0 < size <= self.data_bytes:
-            raise ValueError(f"a block of {length} bytes; the pool has {self.data_bytes}")
-        with self._map.locked() as table:
-            slot, offset = table.free_slot(), table.first_gap(size, self.data_bytes)
-            if slot is None or offset is None:
+        blocks = self.allocate_all([length], rid, attempt)
+        return blocks[0] if blocks else None
+
+    def allocate_all(
+        self, lengths: Sequence[int], rid: str, attempt: int, *, turn: int = 0, jumps: bool = False
+    ) -> list[Block] | None:
+        """A block for each length, or ``None`` when not all of them fit now, or others wait for room.
+
+        Args:
+            lengths: in bytes, each positive.
+            rid: whose the blocks are.
+            attempt: of that request.
+            turn: the place in the line that this caller has.
+            jumps: whether it goes before the line: it holds blocks already, and others may wait for those.
+
+        Raises:
+            ValueError: a length that is not positive, or all together more than the whole pool.
+        """
+        sizes = [aligned(length) for length in lengths]
+        if min(sizes) < 1 or sum(sizes) > self.data_bytes:
+            raise ValueError(f"a block of {sum(lengths)} bytes; the pool has {self.data_bytes}")
+        with self.changing() as table:
+            if not jumps and not line.is_first(table, turn, self.is_alive):
                 return None
-            generation = table.next_generation()
-            table.detail[slot] = (self.owner.encode(), b"", rid.encode(), attempt, time.time())
-            table.generation[slot], table.offset[slot], table.length[slot] = generation, offset, size
-            table.state[slot] = SlotState.WRITING
-        return self._block(Handle(self.id, slot, offset, size, generation))
+            rows = self._allocate_rows(table, sizes, rid, attempt)
+            return None if rows is None else [self._block(self._handle(table, row)) for row in rows]
+
+    def _allocate_rows(self, table: Table, sizes: Sequence[int], rid: str, attempt: int) -> list[int] | None:
+        rows: list[int] = []
+        for size in sizes:
+            row = ledger.allocate(table, size, self.owner, rid, attempt)
+            while row is None and cache.evict_one(table):
+                row = ledger.allocate(table, size, self.owner, rid, attempt)
+            if row is None:
+                for taken in rows:
+                    ledger.drop(table, taken)
+                return None
+            rows.append(row)
+        return rows
 
     def park(self, handle: Handle) -> None:
         """Hand a written block over to its ticket: from now on its writer's death does not free it."""
-        with self._map.locked() as table:
+        with self.changing() as table:
             self._check(table, handle)
-            table.state[handle.slot] = SlotState.PARKED
+            table.state[handle.slot] = HoldState.PARKED
 
     def take(self, handle: Handle) -> Block:
         """Read a parked block, whose life now depends on this process.
 
         Raises:
-            StaleHandleError: the block is no longer the one that the handle means.
+            StaleHandleError: the hold is no longer the one that the handle means.
         """
-        with self._map.locked() as table:
+        with self.changing() as table:
             self._check(table, handle)
-            table.detail["reader"][handle.slot] = self.owner.encode()
-            table.state[handle.slot] = SlotState.READING
-        return self._block(handle)
+            if table.state[handle.slot] != HoldState.SHARED:
+                table.detail["reader"][handle.slot] = self.owner.encode()
+                table.state[handle.slot] = HoldState.READING
+        return self._block(handle, read_only=True)
+
+    def share(self, handle: Handle, reader: str) -> Handle:
+        """One more hold on a block that this process reads, for another rank; that one takes and frees it itself.
+
+        Raises:
+            StaleHandleError: as ``take``; or the table of holds is full.
+        """
+        with self.changing() as table:
+            self._check(table, handle)
+            detail = table.detail[handle.slot]
+            who = (self.owner, reader, detail["rid"].decode(), int(detail["attempt"]))
+            row = ledger.hold(table, int(table.block[handle.slot]), who, HoldState.SHARED)
+            if row is None:
+                raise StaleHandleError(f"no hold is left for {reader}; the table has {table.holds}")
+            return self._handle(table, row)
 
     def free(self, handle: Handle) -> bool:
-        """Give the bytes back. ``False`` when the block was freed before, or another process reads it by now."""
-        with self._map.locked() as table:
-            if not self._is_current(table, handle) or self._is_read_elsewhere(table, handle):
+        """Give a hold up. ``False`` when that was done before, or another process reads the block by now."""
+        with self.changing() as table:
+            if not self.holds(table, handle) or self._is_read_elsewhere(table, handle):
                 return False
-            table.state[handle.slot] = SlotState.FREE
+            self._drop(table, handle.slot)
         return True
 
     def free_if(self, info: BlockInfo) -> bool:
-        """Free a block only if it is still in the state, and the hands, that ``info`` saw."""
-        with self._map.locked() as table:
-            slot = info.handle.slot
-            same = self._is_current(table, info.handle) and table.state[slot] == info.state
-            if not same or table.detail["reader"][slot].decode() != info.reader:
+        """Give a hold up only if it is still in the state, and the hands, that ``info`` saw."""
+        with self.changing() as table:
+            row = info.handle.slot
+            same = self.holds(table, info.handle) and table.state[row] == info.state
+            if not same or table.detail["reader"][row].decode() != info.reader:
                 return False
-            table.state[slot] = SlotState.FREE
+            self._drop(table, row)
+            table.numbers[Number.ORPHANS] += 1
         return True
 
+    def _drop(self, table: Table, row: int) -> None:
+        ledger.drop(table, row)
+        cache.trim(table)
+
+    # the line
+
+    def join_line(self, length: int) -> int:
+        """Wait for room behind everybody else; the turn to allocate with."""
+        with self.changing() as table:
+            table.numbers[Number.WAITS] += 1
+            return line.join(table, length, self.owner)
+
+    def leave_line(self, turn: int, waited_s: float) -> None:
+        """Wait no longer."""
+        with self.changing() as table:
+            line.leave(table, turn)
+            table.numbers[Number.WAITED_MS] += round(waited_s * 1000)
+
+    def waiting(self) -> list[Waiter]:
+        """Everybody who waits for room, first to last."""
+        with self.locked() as table:
+            return line.waiting(table)
+
+    def drop_waiter(self, waiter: Waiter) -> None:
+        """Take one who has died out of the line."""
+        with self.changing() as table:
+            line.leave(table, waiter.turn)
+
+    # looking
+
     def blocks(self) -> list[BlockInfo]:
-        """Every block in use."""
-        with self._map.locked() as table:
-            return [self._info(table, slot) for slot in table.state.nonzero()[0].tolist()]
+        """Every hold."""
+        with self.locked() as table:
+            return [self._info(table, row) for row in table.state.nonzero()[0].tolist()]
+
+    def is_current(self, handle: Handle) -> bool:
+        """Whether a handle still leads to its block."""
+        with self.locked() as table:
+            return self.holds(table, handle)
+
+    def count(self, number: int, more: int = 1) -> None:
+        """Add to one of the pool's counters."""
+        with self.changing() as table:
+            table.numbers[number] += more
 
     def stats(self) -> PoolStats:
-        with self._map.locked() as table:
-            return PoolStats(self.data_bytes, table.used_bytes(), int((table.state != SlotState.FREE).sum()))
+        with self.locked() as table:
+            numbers = table.numbers
+            cached = numbers[Number.CACHED_BYTES]
+            return PoolStats(
+                data_bytes=self.data_bytes,
+                used_bytes=int(table.length[table.taken > 0].sum()) - cached,
+                cached_bytes=cached,
+                blocks=int((table.refs > 0).sum()),
+                entries=int((table.entry > 0).sum()),
+                waiting=numbers[Number.WAITING],
+                counters={name: numbers[at] for name, at in COUNTERS.items()},
+            )
 
     def close(self) -> None:
         self._map.close()
 
-    def _block(self, handle: Handle) -> Block:
-        memory = memoryview(self._map.data)[handle.offset : handle.offset + handle.length]
-        return Block(handle, memory)
+    def changing(self) -> AbstractContextManager[Table]:
+        """The table, to change it; see ``mapping``."""
+        return self._map.changing()
 
-    def _is_current(self, table: Table, handle: Handle) -> bool:
-        return (
-            handle.pool == self.id
-            and bool(table.state[handle.slot] != SlotState.FREE)
-            and int(table.generation[handle.slot]) == handle.generation
-        )
+    def locked(self) -> AbstractContextManager[Table]:
+        """The table, to look at it."""
+        return self._map.locked()
+
+    def block_of(self, table: Table, row: int, *, read_only: bool = False) -> Block:
+        """The block behind a hold, as this process sees it."""
+        return self._block(self._handle(table, row), read_only=read_only)
+
+    def peek(self, table: Table, slot: int, start: int, length: int) -> bytes:
+        """A copy of some bytes of a block."""
+        at = int(table.offset[slot]) + start
+        return self._map.data[at : at + length]
+
+    def _block(self, handle: Handle, *, read_only: bool = False) -> Block:
+        memory = memoryview(self._map.data)[handle.offset : handle.offset + handle.length]
+        return Block(handle, memory.toreadonly() if read_only else memory, self._map.address + handle.offset)
+
+    def _handle(self, table: Table, row: int) -> Handle:
+        cells = table.cells
+        slot = cells.block[row]
+        return Handle(self.id, row, cells.offset[slot], cells.length[slot], cells.generation[row])
+
+    def holds(self, table: Table, handle: Handle) -> bool:
+        """Whether a handle still names a hold of this pool."""
+        if handle.pool != self.id:
+            return False
+        return bool(table.cells.state[handle.slot]) and table.cells.generation[handle.slot] == handle.generation
 
     def _is_read_elsewhere(self, table: Table, handle: Handle) -> bool:
         # A worker that never heard that its ticket was parked, or a scheduler whose lease has lapsed, must not pull
         # the memory away from under the one that holds the ticket now.
+        if table.cells.state[handle.slot] < HoldState.READING:
+            return False
         reader: bytes = table.detail["reader"][handle.slot]
-        return bool(table.state[handle.slot] == SlotState.READING) and reader != self.owner.encode()
+        return reader != self.owner.encode()
 
     def _check(self, table: Table, handle: Handle) -> None:
-        if not self._is_current(table, handle):
+        if not self.holds(table, handle):
             raise StaleHandleError(f"slot {handle.slot}, generation {handle.generation}, is no longer in the pool")
 
-    def _info(self, table: Table, slot: int) -> BlockInfo:
-        detail = table.detail[slot]
-        handle = Handle(self.id, slot, int(table.offset[slot]), int(table.length[slot]), int(table.generation[slot]))
+    def _info(self, table: Table, row: int) -> BlockInfo:
+        detail = table.detail[row]
         texts = (detail["owner"].decode(), detail["reader"].decode(), detail["rid"].decode())
-        return BlockInfo(
-            handle, SlotState(int(table.state[slot])), *texts, int(detail["attempt"]), float(detail["since"])
-        )
+        state = HoldState(int(table.state[row]))
+        return BlockInfo(self._handle(table, row), state, *texts, int(detail["attempt"]), float(detail["since"]))

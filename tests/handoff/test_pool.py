@@ -10,9 +10,11 @@ import pytest
 from forebay import ConfigurationError, DType
 from forebay.ticket import ArrayAt
 from handoff.pool import LiveViewError, Pool, StaleHandleError
-from handoff.pool.table import ALIGNMENT, HEADER, PAGE, SLOTS, VERSION, SlotState, table_bytes
+from handoff.pool.table import ALIGNMENT, HEADER, PAGE, VERSION, HoldState, slots_for, table_bytes
 
 SIZE = 64 * 1024
+SLOTS = slots_for(SIZE)
+TABLE = table_bytes(SLOTS)
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def test_a_new_pool_is_whole_and_empty(pool, path):
     """Every byte is reserved on the file system, so that no later write can be a SIGBUS."""
     stat = path.stat()
 
-    assert stat.st_size == table_bytes() + SIZE
+    assert stat.st_size == TABLE + SIZE
     assert stat.st_blocks * 512 >= stat.st_size
     assert stat.st_mode & 0o777 == 0o600
     assert (pool.stats().free_bytes, pool.stats().blocks, pool.blocks()) == (SIZE, 0, [])
@@ -90,7 +92,7 @@ def test_no_room_is_told_with_both_numbers_and_leaves_nothing(shm):
     ) as caught:
         Pool.create(shm / "pool", wanted)
 
-    assert str(wanted + table_bytes()) in str(caught.value)
+    assert str(wanted + table_bytes(slots_for(wanted))) in str(caught.value)
     assert list(shm.iterdir()) == []
 
 
@@ -133,7 +135,7 @@ def test_a_header_that_is_not_ours_is_refused(path, field, value, told):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("size", [table_bytes() + SIZE - 1, table_bytes(), table_bytes() - 1, PAGE, 1, 0])
+@pytest.mark.parametrize("size", [TABLE + SIZE - 1, TABLE, TABLE - 1, PAGE, 1, 0])
 def test_a_file_that_was_cut_off_is_refused(path, size):
     """Touching what is not there would be a SIGBUS, which Python cannot catch."""
     os.truncate(path, size)
@@ -144,7 +146,7 @@ def test_a_file_that_was_cut_off_is_refused(path, size):
 
 def test_no_descriptor_is_left_after_a_refusal(path):
     """A worker that tries again and again must not run out of them."""
-    os.truncate(path, table_bytes())
+    os.truncate(path, TABLE)
     before = len(os.listdir("/proc/self/fd"))
 
     for _ in range(3):
@@ -234,7 +236,7 @@ def test_the_table_says_whose_a_block_is(pool, reader):
     block = pool.allocate(100, "r" * 128, 3)
     [info] = reader.blocks()
 
-    assert (info.handle, info.state, info.owner, info.reader) == (block.handle, SlotState.WRITING, "worker-1", "")
+    assert (info.handle, info.state, info.owner, info.reader) == (block.handle, HoldState.WRITING, "worker-1", "")
     assert (info.rid, info.attempt) == ("r" * 128, 3)
     assert info.since > 1_700_000_000
 
@@ -300,7 +302,7 @@ def test_a_block_goes_from_its_writer_to_its_ticket_to_its_reader(pool, reader):
 
     taken = reader.take(block.handle)
     [info] = reader.blocks()
-    assert (info.state, info.reader, info.owner) == (SlotState.READING, "scheduler-1", "worker-1")
+    assert (info.state, info.reader, info.owner) == (HoldState.READING, "scheduler-1", "worker-1")
     assert taken.array(ArrayAt(0, start, DType.FLOAT32, (2, 3))).tolist() == [[1, 2, 3], [4, 5, 6]]
 
     assert reader.free(block.handle) is True

@@ -8,7 +8,7 @@ import pytest
 from forebay import DType, Room, Span
 from forebay.ticket import Ticket
 from handoff.pool import Pool
-from handoff.pool.table import SlotState
+from handoff.pool.table import HoldState
 from scheduler import Intake
 from scheduler.intake import ANY_SIZE
 from tests.support.media import plain_png
@@ -60,7 +60,7 @@ def test_a_parked_request_is_taken_with_its_features_mapped(node, intake):
     assert not item.array.flags.writeable
     assert node.way.state() == "admitted"
     [info] = node.pool.blocks()
-    assert (info.state, info.reader) == (SlotState.READING, intake.scheduler)
+    assert (info.state, info.reader) == (HoldState.READING, intake.scheduler)
 
 
 def test_no_byte_is_copied_on_the_way(node, intake):

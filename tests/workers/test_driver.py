@@ -10,7 +10,7 @@ from forebay import DType, Failed, ModelSource, Prompt, Rejected
 from forebay.task import Kind
 from forebay.ticket import Ticket
 from handoff.connection import connect
-from handoff.pool.table import SlotState
+from handoff.pool.table import HoldState
 from handoff.queue import SOFT_LIMIT_S
 from tests.support.media import encoded, plain_png
 from tests.support.toys import Toy
@@ -458,7 +458,7 @@ def test_a_kept_array_of_a_parked_request_does_not_stop_the_scheduler(node):
 
     driver.run(node.task(node.reference(PNG)))
 
-    assert [info.state for info in node.pool.blocks()] == [SlotState.PARKED]
+    assert [info.state for info in node.pool.blocks()] == [HoldState.PARKED]
     ticket = Ticket.unpack(node.way.claim()[0].ticket)
     node.pool.take(ticket.blocks[0])
     assert node.pool.free(ticket.blocks[0])

@@ -14,7 +14,7 @@ from handoff import nodes
 from handoff.connection import connect
 from handoff.moves import End, Fence
 from handoff.pool import Owner, Pool, is_alive
-from handoff.pool.table import SlotState
+from handoff.pool.table import HoldState
 from tests.support.media import plain_png
 from tests.support.neighbour import neighbour
 from tests.support.node import SECRET
@@ -396,7 +396,7 @@ def test_a_tick_with_nothing_to_do_changes_nothing(node, janitor):
         janitor.tick()
 
     assert (node.way.raw(), node.pool.blocks()) == (before, blocks)
-    assert blocks[0].state is SlotState.PARKED
+    assert blocks[0].state is HoldState.PARKED
 
 
 def test_without_redis_nothing_is_freed(node, janitor, no_grace):

@@ -10,7 +10,7 @@ import pytest
 from forebay import DType, Failed, Rejected
 from forebay.ticket import ArrayAt
 from handoff.pool import Pool
-from handoff.pool.table import SlotState
+from handoff.pool.table import HoldState
 from workers.reservation import Reservation
 
 SIZE = 1 << 20
@@ -182,7 +182,7 @@ def test_parked_blocks_belong_to_the_ticket(pool):
 
     assert held.let_go() == []
 
-    assert [info.state for info in pool.blocks()] == [SlotState.PARKED]
+    assert [info.state for info in pool.blocks()] == [HoldState.PARKED]
 
 
 @pytest.mark.parametrize("parked", [False, True])

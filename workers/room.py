@@ -1,0 +1,65 @@
+"""Room in the pool for one request: taken at once where there is some, waited for in line where there is none."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from forebay.errors import Failed
+from handoff.pool import Block, Pool
+
+log = logging.getLogger(__name__)
+
+_FIRST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
+
+
+class Room:
+    """Where one request gets its blocks. Who waits, waits in line, and no longer than ``give_up_at``."""
+
+    def __init__(self, pool: Pool, rid: str, attempt: int, give_up_at: float) -> None:
+        self._pool = pool
+        self._rid = rid
+        self._attempt = attempt
+        self.give_up_at = give_up_at
+        self.waited_s = 0.0
+
+    def take(self, sizes: Sequence[int], *, jumps: bool) -> list[Block]:
+        """A block of each size, all of them or none.
+
+        Args:
+            sizes: bytes.
+            jumps: whether the request goes before the line: it holds blocks that others may wait for.
+
+        Raises:
+            Failed: ``pool_full``, with what is needed and what is free, when there was no room in time.
+        """
+        blocks = self._pool.allocate_all(sizes, self._rid, self._attempt, jumps=jumps)
+        return blocks or self._wait(sizes, jumps=jumps)
+
+    def _wait(self, sizes: Sequence[int], *, jumps: bool) -> list[Block]:
+        began = time.monotonic()
+        log.warning("waiting for room in the pool", extra={"rid": self._rid, "size_bytes": sum(sizes)})
+        turn = self._pool.join_line(sum(sizes))
+        try:
+            blocks = self._try_until_late(sizes, turn, jumps=jumps)
+        finally:
+            spent = time.monotonic() - began
+            self.waited_s += spent
+            self._pool.leave_line(turn, spent)
+        if blocks is None:
+            free = self._pool.stats().free_bytes
+            message = f"no room for {sum(sizes)} bytes of features; {free} are free in the pool"
+            raise Failed("pool_full", message, status=503, retry_after_s=5)
+        log.info("room found", extra={"rid": self._rid, "waited_s": round(spent, 3)})
+        return blocks
+
+    def _try_until_late(self, sizes: Sequence[int], turn: int, *, jumps: bool) -> list[Block] | None:
+        nap = _FIRST_NAP_S
+        while time.monotonic() < self.give_up_at:
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP_S)
+            blocks = self._pool.allocate_all(sizes, self._rid, self._attempt, turn=turn, jumps=jumps)
+            if blocks is not None:
+                return blocks
+        return None
