@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy.typing as npt
 
 from forebay.dtypes import DType
-from forebay.features import Attribute, Int64Array, Modality, Positions, Span
+from forebay.features import Attribute, Int64Array, Modality, Normalisation, Positions, Span
 from forebay.model import ModelSource
 
 
@@ -28,6 +28,9 @@ class AdmittedItem:
 
     ``array`` is a read-only view of the feature in shared memory. It is valid until the engine reports the request
     as finished; an engine keeps no reference beyond that.
+
+    ``normalisation`` says how ``uint8`` pixels become what the model reads; for an engine in torch,
+    ``scheduler.engines.tensors.model_tensor`` does it.
     """
 
     modality: Modality
@@ -36,6 +39,7 @@ class AdmittedItem:
     spans: tuple[Span, ...]
     hash: int
     model_specific: Mapping[str, Attribute]
+    normalisation: Normalisation | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,6 +36,24 @@ class Span:
         return self.last - self.first + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """What a reader still has to do to a ``uint8`` feature that carries pixels as they are.
+
+    The feature is ``uint8 [rows, channels, values]``; the model's is ``float32 [rows, channels * copies * values]``,
+    where each copy of channel ``c`` is ``(x - mean[c]) / std[c]``, computed in float32 in that order.
+
+    Attributes:
+        mean: per channel, in units of the stored pixels (0 to 255); a float32 value, exactly.
+        std: the deviation by which the difference is divided, likewise.
+        copies: temporal copies that the model expects; the stored feature has one.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    copies: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Feature:
     """One array of an item, in C order, with the element type that its bytes mean.
@@ -44,15 +62,17 @@ class Feature:
         array: the data; for ``bfloat16`` a ``uint16`` array of the raw bits.
         dtype: what an element is.
         shape: the shape the processor promises; ``validate`` holds it against the data.
+        normalisation: beside ``uint8`` pixels that the reader normalises; ``None`` where the values are the model's.
     """
 
     array: npt.NDArray[Any]
     dtype: DType
     shape: tuple[int, ...]
+    normalisation: Normalisation | None = None
 
     @classmethod
-    def of(cls, array: npt.NDArray[Any], dtype: DType) -> Feature:
-        return cls(array, dtype, tuple(array.shape))
+    def of(cls, array: npt.NDArray[Any], dtype: DType, normalisation: Normalisation | None = None) -> Feature:
+        return cls(array, dtype, tuple(array.shape), normalisation)
 
     @property
     def size_bytes(self) -> int:

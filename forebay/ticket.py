@@ -13,9 +13,9 @@ from typing import Any
 import msgpack
 
 from forebay.dtypes import DType
-from forebay.features import Attribute, Modality, Span
+from forebay.features import Attribute, Modality, Normalisation, Span
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class TicketItem:
     tokens: int
     feature: ArrayAt
     model_specific: Mapping[str, Attribute] = field(default_factory=dict)
+    normalisation: Normalisation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +125,28 @@ def _unpack_array(data: list[Any]) -> ArrayAt:
 def _pack_item(item: TicketItem) -> list[Any]:
     spans = [[span.first, span.last] for span in item.spans]
     head = [item.modality, item.hash, item.digest, spans, item.tokens]
-    return [*head, _pack_array(item.feature), dict(item.model_specific)]
+    normalisation = None if item.normalisation is None else _pack_normalisation(item.normalisation)
+    return [*head, _pack_array(item.feature), dict(item.model_specific), normalisation]
 
 
 def _unpack_item(data: list[Any]) -> TicketItem:
-    modality, digest_hash, digest, spans, tokens, feature, specific = data
-    placed = tuple(Span(first, last) for first, last in spans)
-    return TicketItem(Modality(modality), digest_hash, digest, placed, tokens, _unpack_array(feature), specific)
+    modality, digest_hash, digest, spans, tokens, feature, specific, normalisation = data
+    return TicketItem(
+        modality=Modality(modality),
+        hash=digest_hash,
+        digest=digest,
+        spans=tuple(Span(first, last) for first, last in spans),
+        tokens=tokens,
+        feature=_unpack_array(feature),
+        model_specific=specific,
+        normalisation=None if normalisation is None else _unpack_normalisation(normalisation),
+    )
+
+
+def _pack_normalisation(normalisation: Normalisation) -> list[Any]:
+    return [list(normalisation.mean), list(normalisation.std), normalisation.copies]
+
+
+def _unpack_normalisation(data: list[Any]) -> Normalisation:
+    mean, std, copies = data
+    return Normalisation(tuple(mean), tuple(std), copies)

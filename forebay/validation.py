@@ -13,7 +13,7 @@ import numpy as np
 
 from forebay.dtypes import DType
 from forebay.errors import Failed
-from forebay.features import Attribute, Feature, Item, Output
+from forebay.features import Attribute, Feature, Item, Normalisation, Output
 
 _INT64_MAX = 2**63 - 1
 _BF16_EXPONENT = np.uint16(0x7F80)
@@ -33,6 +33,7 @@ def validate(output: Output, *, rows_per_token: int | None = None) -> None:
     length = _check_ids(output)
     for number, item in enumerate(output.items):
         _check_feature(item.feature, f"multimodal item {number}")
+        _check_normalisation(item.feature, f"multimodal item {number}")
         _check_spans(item, f"multimodal item {number}", length)
         _check_rows(item, f"multimodal item {number}", rows_per_token)
         _check_attributes(item, f"multimodal item {number}")
@@ -69,6 +70,37 @@ def _check_feature(feature: Feature, name: str) -> None:
         raise _fail(f"{name}: the feature is not contiguous")
     if feature.dtype.is_float and not _is_finite(feature):
         raise _fail(f"{name}: the feature holds NaN or infinity")
+
+
+def _check_normalisation(feature: Feature, name: str) -> None:
+    normalisation = feature.normalisation
+    if normalisation is None:
+        return
+    if feature.dtype is not DType.UINT8:
+        raise _fail(f"{name}: a normalisation goes with uint8, the feature is {feature.dtype}")
+    if len(feature.shape) != 3:
+        raise _fail(f"{name}: a feature with a normalisation has 3 axes, this one has {len(feature.shape)}")
+    channels, means, deviations = feature.shape[1], len(normalisation.mean), len(normalisation.std)
+    if means != channels or deviations != channels:
+        raise _fail(f"{name}: {means} means and {deviations} deviations for {channels} channels")
+    _check_constants(normalisation, name)
+    if not isinstance(normalisation.copies, int) or normalisation.copies < 1:
+        raise _fail(f"{name}: {normalisation.copies} temporal copies, at least 1 expected")
+
+
+def _check_constants(normalisation: Normalisation, name: str) -> None:
+    """Judge the constants as the float32 that a reader computes with."""
+    constants = (*normalisation.mean, *normalisation.std)
+    odd = next((value for value in constants if not isinstance(value, int | float)), None)
+    if odd is not None:
+        raise _fail(f"{name}: the normalisation must hold Python floats, got {type(odd).__name__}")
+    with np.errstate(over="ignore", under="ignore"):
+        as_read = np.array(constants, np.float32)
+    if not np.isfinite(as_read).all():
+        raise _fail(f"{name}: the normalisation holds NaN or infinity")
+    deviations = as_read[len(normalisation.mean) :]
+    if not deviations.all():
+        raise _fail(f"{name}: the deviation of channel {np.flatnonzero(deviations == 0)[0]} is 0")
 
 
 def _is_finite(feature: Feature) -> bool:

@@ -143,4 +143,5 @@ def admission_of(ticket: Ticket, blocks: Sequence[Block]) -> Admission:
 
 
 def _item(item: TicketItem, array: Any) -> AdmittedItem:
-    return AdmittedItem(item.modality, array, item.feature.dtype, item.spans, item.hash, dict(item.model_specific))
+    specific = dict(item.model_specific)
+    return AdmittedItem(item.modality, array, item.feature.dtype, item.spans, item.hash, specific, item.normalisation)

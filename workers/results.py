@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.dtypes import DType
-from forebay.features import Item, Output, Positions
+from forebay.features import Item, Normalisation, Output, Positions
 from forebay.media import digest_of
 from forebay.task import TaskBody
 from forebay.ticket import ArrayAt, Ticket, TicketItem
@@ -38,7 +38,14 @@ def _place_positions(positions: Positions | None, reservation: Reservation) -> t
 def _ticket_item(item: Item, reservation: Reservation) -> TicketItem:
     at = reservation.place(item.feature.array.reshape(item.feature.shape), item.feature.dtype)
     return TicketItem(
-        item.modality, item.hash or 0, item.digest, item.spans, item.tokens, at, dict(item.model_specific)
+        modality=item.modality,
+        hash=item.hash or 0,
+        digest=item.digest,
+        spans=item.spans,
+        tokens=item.tokens,
+        feature=at,
+        model_specific=dict(item.model_specific),
+        normalisation=item.feature.normalisation,
     )
 
 
@@ -55,8 +62,14 @@ def _describe_positions(positions: Positions | None) -> dict[str, Any] | None:
     return None if positions is None else {"positions": positions.mrope.tolist(), "delta": positions.delta}
 
 
+def _describe_normalisation(normalisation: Normalisation) -> dict[str, Any]:
+    return {"mean": list(normalisation.mean), "std": list(normalisation.std), "copies": normalisation.copies}
+
+
 def _describe_item(item: Item, features: str, store: MediaStore) -> dict[str, Any]:
     feature: dict[str, Any] = {"dtype": str(item.feature.dtype), "shape": list(item.feature.shape)}
+    if item.feature.normalisation is not None:
+        feature["normalisation"] = _describe_normalisation(item.feature.normalisation)
     data = np.ascontiguousarray(item.feature.array)
     if features != "none":
         feature["sha256"] = hashlib.sha256(data.data).hexdigest()

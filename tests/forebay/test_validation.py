@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forebay import DType, Failed, Feature, Item, Modality, Output, Positions, Span
+from forebay import DType, Failed, Feature, Item, Modality, Normalisation, Output, Positions, Span
 from forebay.validation import _CHUNK, validate
 
 MAX = np.float32(np.finfo(np.float32).max)
@@ -36,8 +36,13 @@ def refused(bad, **options):
     return caught.value.message.removeprefix(start)
 
 
-def of_feature(array, dtype=DType.FLOAT32, shape=None):
-    return output(item(feature=Feature(array, dtype, shape or tuple(array.shape))))
+def of_feature(array, dtype=DType.FLOAT32, shape=None, normalisation=None):
+    return output(item(feature=Feature(array, dtype, shape or tuple(array.shape), normalisation)))
+
+
+def of_pixels(mean=(1.0, 2.0), std=(3.0, 4.0), copies=1, *, shape=(2, 2, 5), dtype=DType.UINT8):
+    """Two rows of two channels of five pixels, and how a reader normalises them."""
+    return of_feature(np.ones(shape, dtype.carrier), dtype, normalisation=Normalisation(mean, std, copies))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +55,8 @@ def of_feature(array, dtype=DType.FLOAT32, shape=None):
         output(item(), positions=Positions(np.zeros((3, 6), np.int64), -4)),
         of_feature(np.ones((2, 3), np.int64), DType.INT64),
         of_feature(np.ones((2, 3), np.uint8), DType.UINT8),
+        of_pixels(),
+        of_pixels((0.0, -1e30), (1e-30, -1.0), copies=4),
         of_feature(np.full((2, 3), 0x7F7F, np.uint16), DType.BFLOAT16),  # the largest finite bfloat16
         of_feature(np.full((2, 3), -MAX, np.float32)),
         output(item(model_specific={"grid": [1, 2, -(2**63)], "n": 2**63 - 1, "none": []})),
@@ -100,6 +107,31 @@ def test_the_prompt_is_a_row_of_int64(array, message):
 )
 def test_a_feature_is_what_it_says(bad, message):
     """Type, shape and order of the bytes; a product is never taken modulo 2^64."""
+    assert refused(bad) == f"multimodal item 0: {message}"
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (of_pixels(dtype=DType.FLOAT32), "a normalisation goes with uint8, the feature is float32"),
+        (of_pixels(dtype=DType.BFLOAT16), "a normalisation goes with uint8, the feature is bfloat16"),
+        (of_pixels(shape=(2, 10)), "a feature with a normalisation has 3 axes, this one has 2"),
+        (of_pixels(shape=(2, 2, 1, 5)), "a feature with a normalisation has 3 axes, this one has 4"),
+        (of_pixels(mean=(1.0,)), "1 means and 2 deviations for 2 channels"),
+        (of_pixels(std=(1.0, 1.0, 1.0)), "2 means and 3 deviations for 2 channels"),
+        (of_pixels(shape=(2, 3, 5)), "2 means and 2 deviations for 3 channels"),
+        (of_pixels(mean=(1.0, float("nan"))), "the normalisation holds NaN or infinity"),
+        (of_pixels(std=(float("inf"), 1.0)), "the normalisation holds NaN or infinity"),
+        (of_pixels(mean=(1e300, 0.0)), "the normalisation holds NaN or infinity"),  # as float32 it does
+        (of_pixels(std=(-1.0, 0.0)), "the deviation of channel 1 is 0"),
+        (of_pixels(std=(1e-60, 1.0)), "the deviation of channel 0 is 0"),  # as float32 it is
+        (of_pixels(mean=(np.float32(1), 0.0)), "the normalisation must hold Python floats, got float32"),
+        (of_pixels(copies=0), "0 temporal copies, at least 1 expected"),
+        (of_pixels(copies=1.5), "1.5 temporal copies, at least 1 expected"),
+    ],
+)
+def test_a_normalisation_can_be_carried_out(bad, message):
+    """A reader does it without looking, in float32, channel by channel."""
     assert refused(bad) == f"multimodal item 0: {message}"
 
 

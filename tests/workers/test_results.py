@@ -1,11 +1,12 @@
 """What ``/v1/preprocess`` tells of features."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from forebay import DType, Feature, Item, Modality, Output, Positions, Prompt, Span
+from forebay import DType, Feature, Item, Modality, Normalisation, Output, Positions, Prompt, Span
 from forebay.task import Kind, TaskBody
 from handoff.media import Spool
 from workers.results import describe
@@ -45,6 +46,18 @@ def test_a_result_is_described_without_its_features(store):
         "mrope": {"positions": [[0, 0, 0]] * 3, "delta": -1},
     }
     assert list(store.folder.iterdir()) == []
+
+
+def test_pixels_are_described_with_how_to_normalise_them(store):
+    """Whoever reads the bytes needs it; other features have no such key."""
+    pixels = Feature.of(np.zeros((2, 1, 3), np.uint8), DType.UINT8, Normalisation((0.5,), (127.5,), 2))
+    output = Output(np.array([5, 7, 7]), (replace(ITEM, feature=pixels),))
+
+    assert told(store, "none", output)["items"][0]["feature"] == {
+        "dtype": "uint8",
+        "shape": [2, 1, 3],
+        "normalisation": {"mean": [0.5], "std": [127.5], "copies": 2},
+    }
 
 
 def test_the_digest_is_of_the_features_bytes(store):
