@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from forebay.dtypes import DType
 from forebay.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -16,10 +17,14 @@ _REQUIRED: Any = object()
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model as the operator named it: ``NAME`` or ``NAME=DIR`` with a Hugging Face folder."""
+    """A model as the operator named it: ``NAME`` or ``NAME=DIR`` with a Hugging Face folder.
+
+    ``feature_dtype`` is what its processor writes. Readers take it from the ticket, so only a worker is told.
+    """
 
     name: str
     folder: Path | None = None
+    feature_dtype: DType = DType.FLOAT32
 
     @classmethod
     def parse(cls, text: str) -> ModelSource:

@@ -40,13 +40,16 @@ def load_processor(model: ModelSource) -> LoadedProcessor:
     """Import, build and describe the processor of a model. Without a tokenizer of its own it gets the folder's.
 
     Raises:
-        ConfigurationError: no such processor, or it cannot be built.
+        ConfigurationError: no such processor, it cannot be built, or it does not offer the model's feature dtype.
     """
     point = _find(PROCESSORS, model.name)
-    processor = _load(point, Processor)(model)
+    cls: type[Processor] = _load(point, Processor)
+    _check_dtype(cls, model)
+    processor = cls(model)
     capabilities = processor.capabilities()
     package, version = _distribution(point)
-    fingerprint = Fingerprint.of(model.name, package, version, processor.config()).text
+    config = {"config": processor.config(), "feature_dtype": model.feature_dtype}
+    fingerprint = Fingerprint.of(model.name, package, version, config).text
     tokenizer = processor.tokenizer()
     if tokenizer is None and model.folder is not None and capabilities.needs_prompt_tokens:
         tokenizer = FileTokenizer.load(model.file(TOKENIZER_FILE))
@@ -80,6 +83,14 @@ def _load(point: EntryPoint, base: type) -> Any:
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise ConfigurationError(f"{point.group}: {point.name} ({point.value}) is not a {base.__name__} class")
     return loaded
+
+
+def _check_dtype(cls: type[Processor], model: ModelSource) -> None:
+    if model.feature_dtype not in cls.feature_dtypes:
+        offered = ", ".join(cls.feature_dtypes)
+        raise ConfigurationError(
+            f"model {model.name!r}: its processor writes no {model.feature_dtype} features; it offers: {offered}"
+        )
 
 
 def _distribution(point: EntryPoint) -> tuple[str, str]:

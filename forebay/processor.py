@@ -11,7 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +106,9 @@ class Work:
 
 class Processor(ABC):
     """A model family's preprocessing. One instance lives in each worker process and serves one request at a time."""
+
+    feature_dtypes: ClassVar[tuple[DType, ...]] = (DType.FLOAT32,)
+    """Element types in which it can write features; ``self.model.feature_dtype`` is the one that was asked for."""
 
     def __init__(self, model: ModelSource) -> None:
         self.model = model

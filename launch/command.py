@@ -18,11 +18,18 @@ from launch.settings import UpSettings
 @click.option("--workers", metavar="N", help="Worker children; by default one a core, at most 8.")
 @click.option("--cores", metavar="LIST", help="Cores to pin the children to, such as 0-3.")
 @click.option("--model", "models", multiple=True, metavar="NAME[=DIR]", help="A model to serve; repeatable.")
+@click.option(
+    "--feature-dtype",
+    "dtypes",
+    multiple=True,
+    metavar="[MODEL=]DTYPE",
+    help="Element type of features: float32 (default), bfloat16 or uint8; of every model, or of one; repeatable.",
+)
 @click.option("--redis", metavar="URL", help="A Redis to use instead of starting one.")
 @click.option("--pool-bytes", metavar="SIZE", help="Size of the feature pool; 1GiB by default.")
 @click.option("--data-dir", metavar="DIR", help="Keep requests and media here over restarts.")
 @click.option("--flower/--no-flower", default=None, help="Whether Flower runs too; it does by default.")
-def up(models: tuple[str, ...], flower: bool | None, **given: str | None) -> None:
+def up(models: tuple[str, ...], dtypes: tuple[str, ...], flower: bool | None, **given: str | None) -> None:
     """Start Redis, API, workers, schedulers and Flower, and watch them."""
     from launch.supervisor import EndedError, PartFailedError
     from launch.up import running
@@ -33,6 +40,7 @@ def up(models: tuple[str, ...], flower: bool | None, **given: str | None) -> Non
         "FOREBAY_WORKERS": given["workers"],
         "FOREBAY_CORES": given["cores"],
         "FOREBAY_MODELS": ",".join(models) or None,
+        "FOREBAY_FEATURE_DTYPE": ",".join(dtypes) or None,
         "REDIS_URL": given["redis"],
         "FOREBAY_POOL_BYTES": given["pool_bytes"],
         "FOREBAY_DATA_DIR": given["data_dir"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from forebay.feature_dtypes import FeatureDTypes
 from forebay.model import ModelSource
 from forebay.settings import (
     read_cores,
@@ -25,6 +26,7 @@ class UpSettings:
     """Settings of ``forebay up``."""
 
     models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models, ())
+    feature_dtypes: FeatureDTypes = setting("FOREBAY_FEATURE_DTYPE", FeatureDTypes.parse, FeatureDTypes())
     redis_url: str | None = setting("REDIS_URL", read_redis_url, None)
     deployment: str | None = setting("FOREBAY_DEPLOYMENT", read_name, None)
     """Name before every key. On a Redis of somebody else's, a run without one takes a name of its own and, when it

@@ -77,6 +77,7 @@ class Run:
             "FOREBAY_POOL_BYTES": str(settings.pool_bytes),
             "FOREBAY_MEDIA": f"spool:{media}",
             "FOREBAY_MODELS": ",".join(map(str, settings.models)),
+            "FOREBAY_FEATURE_DTYPE": str(settings.feature_dtypes),
             "FOREBAY_EVENTS": "1" if self.flower_port else "0",
             "FOREBAY_LOG_LEVEL": settings.log_level,
             "TMPDIR": str(self.folders.disk),  # what libraries leave there goes with the run
@@ -201,7 +202,7 @@ def check_platform() -> None:
 
 
 def check_models(settings: UpSettings) -> None:
-    """Refuse a model that no installed package knows, before anything is started."""
+    """Refuse a model that no installed package knows, or a dtype for none of them, before anything is started."""
     known = names(PROCESSORS)
     for model in settings.models:
         if model.name not in known:
@@ -211,6 +212,7 @@ def check_models(settings: UpSettings) -> None:
             )
     if not settings.models:
         raise ConfigurationError(f"--model is not given; installed: {', '.join(known)}")
+    settings.feature_dtypes.check(settings.models)
 
 
 def read_secret(data_dir: Path | None) -> str:

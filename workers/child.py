@@ -59,7 +59,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
 
 def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:
     """Every model's processor, by name."""
-    loaded = (load_processor(model) for model in settings.models)
+    loaded = (load_processor(model) for model in settings.sources)
     return {one.name: one for one in loaded}
 
 

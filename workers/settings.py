@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from forebay.feature_dtypes import FeatureDTypes
 from forebay.model import ModelSource
 from forebay.settings import NodeSettings, read_cores, read_flag, read_models, setting, whole_number
 
@@ -16,10 +17,19 @@ class WorkerSettings(NodeSettings):
     """Settings of ``forebay worker``."""
 
     models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models, option="--model")
+    feature_dtypes: FeatureDTypes = setting("FOREBAY_FEATURE_DTYPE", FeatureDTypes.parse, FeatureDTypes())
     workers: int = setting("FOREBAY_WORKERS", whole_number(1), lambda: min(8, len(os.sched_getaffinity(0))))
     cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
     events: bool = setting("FOREBAY_EVENTS", read_flag, False)
     """Whether Celery reports task events, which Flower shows."""
+
+    def __post_init__(self) -> None:
+        self.feature_dtypes.check(self.models)
+
+    @property
+    def sources(self) -> tuple[ModelSource, ...]:
+        """The models as a child loads them: each with the element type of its features."""
+        return self.feature_dtypes.applied_to(self.models)
 
     @property
     def partition(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from forebay import ConfigurationError, ModelSource, plugins
+from forebay import ConfigurationError, DType, ModelSource, plugins
 from forebay.plugins import engine_class, load_processor, names
 from tests.support.toys import Toy
 
@@ -62,6 +62,29 @@ def test_the_fingerprint_changes_with_the_settings(offered, monkeypatch):
     monkeypatch.setattr(Toy, "config", lambda self: {"gain": 2})
 
     assert load_processor(ModelSource("toy")).fingerprint != before
+
+
+def test_the_fingerprint_changes_with_the_feature_dtype(offered, monkeypatch):
+    """Of every processor, also one whose own settings say nothing of it."""
+    processors(offered, toy="tests.support.toys:Toy")
+    monkeypatch.setattr(Toy, "feature_dtypes", tuple(DType))
+
+    prints = {load_processor(ModelSource("toy", feature_dtype=dtype)).fingerprint for dtype in DType}
+
+    assert len(prints) == len(DType)
+
+
+def test_a_dtype_that_a_processor_does_not_write_is_refused(offered, monkeypatch):
+    """With the model, what was asked for and what there is; float32 alone, where a processor says nothing."""
+    processors(offered, toy="tests.support.toys:Toy")
+    with pytest.raises(ConfigurationError) as caught:
+        load_processor(ModelSource("toy", feature_dtype=DType.UINT8))
+    assert str(caught.value) == "model 'toy': its processor writes no uint8 features; it offers: float32"
+
+    monkeypatch.setattr(Toy, "feature_dtypes", (DType.BFLOAT16, DType.UINT8))
+    with pytest.raises(ConfigurationError, match=r"writes no float32 features; it offers: bfloat16, uint8$"):
+        load_processor(ModelSource("toy"))
+    assert load_processor(ModelSource("toy", feature_dtype=DType.UINT8)).processor.model.feature_dtype == "uint8"
 
 
 @pytest.mark.parametrize(

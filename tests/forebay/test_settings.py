@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.settings import ApiSettings
-from forebay import ConfigurationError, ModelSource
+from forebay import ConfigurationError, DType, ModelSource
 from forebay.settings import (
     NodeSettings,
     SharedSettings,
@@ -180,6 +180,36 @@ def test_a_model_whose_folder_is_missing_is_reported_with_the_rest(monkeypatch):
 
     with pytest.raises(ConfigurationError, match=r"/no/such/folder is not a folder; FOREBAY_WORKERS='x': "):
         load(WorkerSettings)
+
+
+def test_a_worker_gives_each_model_the_dtype_of_its_features(monkeypatch, tmp_path):
+    """The children load these; the models themselves stay as they were named."""
+    monkeypatch.setenv("FOREBAY_MODELS", f"a={tmp_path},b")
+    monkeypatch.setenv("FOREBAY_FEATURE_DTYPE", "bfloat16,a=uint8")
+
+    settings = load(WorkerSettings)
+
+    assert settings.sources == (ModelSource("a", tmp_path, DType.UINT8), ModelSource("b", None, DType.BFLOAT16))
+    assert settings.models == (ModelSource("a", tmp_path), ModelSource("b"))
+    assert load(WorkerSettings, {"FOREBAY_FEATURE_DTYPE": ""}).sources == settings.models
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "a=int64",
+            "FOREBAY_FEATURE_DTYPE='a=int64': a cannot have 'int64'; one of float32, bfloat16, uint8 was expected",
+        ),
+        ("b=uint8", "feature dtype b=uint8: not among the models (a)"),
+    ],
+)
+def test_a_feature_dtype_that_cannot_be_is_refused_with_its_model(text, told):
+    """When the settings are read, before a child is started."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(WorkerSettings, {"FOREBAY_MODELS": "a", "FOREBAY_FEATURE_DTYPE": text})
+
+    assert str(caught.value) == told
 
 
 def test_a_nodes_folder_is_on_tmpfs_unless_it_is_named(tmp_path):

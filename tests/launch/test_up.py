@@ -6,14 +6,17 @@ import ctypes
 import signal
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from forebay import ConfigurationError, ModelSource
+from forebay import ConfigurationError, DType, ModelSource
+from forebay.feature_dtypes import FeatureDTypes
 from forebay.settings import load
-from launch import folders, up
+from launch import command, folders, up
 from launch.folders import Folders
 from launch.part import _PR_SET_CHILD_SUBREAPER, Part
 from launch.redis_server import EmbeddedRedis
@@ -51,6 +54,14 @@ def test_an_unknown_model_is_refused_with_those_that_are_installed():
         check_models(settings(models=(*MODELS, ModelSource("nobody"))))
 
     assert "efficientnet-lite0" in str(caught.value)
+
+
+def test_a_dtype_for_a_model_that_is_not_run_is_refused():
+    """A typo is seen before anything is started."""
+    check_models(settings(feature_dtypes=FeatureDTypes.parse("qwen2-vl=uint8")))
+
+    with pytest.raises(ConfigurationError, match=r"dtype qwen3-vl=uint8: not among the models \(qwen2-vl, effi"):
+        check_models(settings(feature_dtypes=FeatureDTypes.parse("qwen3-vl=uint8")))
 
 
 def test_a_run_without_a_model_is_refused():
@@ -110,6 +121,7 @@ def test_settings_are_read_from_text(clean, tmp_path):
         "FOREBAY_PORT": "0",
         "FOREBAY_WORKERS": "3",
         "FOREBAY_CORES": "0-1,3",
+        "FOREBAY_FEATURE_DTYPE": "a=uint8",
         "FOREBAY_POOL_BYTES": "20MiB",
         "FOREBAY_DATA_DIR": str(tmp_path),
         "FOREBAY_FLOWER": "no",
@@ -124,6 +136,7 @@ def test_settings_are_read_from_text(clean, tmp_path):
         port=0,
         workers=3,
         cores=(0, 1, 3),
+        feature_dtypes=FeatureDTypes(by_model={"a": DType.UINT8}),
         pool_bytes=20 << 20,
         data_dir=tmp_path,
         flower=False,
@@ -139,6 +152,7 @@ def test_settings_are_read_from_text(clean, tmp_path):
         ("FOREBAY_PORT", "http"),
         ("FOREBAY_WORKERS", "0"),
         ("FOREBAY_CORES", "3-1"),
+        ("FOREBAY_FEATURE_DTYPE", "a=int64"),
         ("FOREBAY_POOL_BYTES", "much"),
         ("FOREBAY_FLOWER", "maybe"),
         ("FOREBAY_LOG_LEVEL", "loud"),
@@ -149,6 +163,16 @@ def test_a_bad_setting_is_named_with_its_value(clean, variable, text):
     """Before anything is started."""
     with pytest.raises(ConfigurationError, match=f"{variable}='{text}'"):
         load(UpSettings, {"FOREBAY_MODELS": "a", variable: text})
+
+
+def test_the_option_for_dtypes_may_be_given_again(clean):
+    """A general one and those of single models; a bad one is shown as all of them were read."""
+    options = ["--model", "qwen2-vl", "--feature-dtype", "bfloat16", "--feature-dtype", "qwen2-vl=int64"]
+
+    refused = CliRunner().invoke(command.up, options)
+
+    assert refused.exit_code == 2
+    assert "FOREBAY_FEATURE_DTYPE='bfloat16,qwen2-vl=int64': qwen2-vl cannot have 'int64'" in refused.output
 
 
 # What the parts are told.
@@ -174,6 +198,7 @@ def test_parts_find_one_another_through_their_environment(run, shm, tmp_path):
         "FOREBAY_POOL_BYTES": str(1 << 30),
         "FOREBAY_MEDIA": f"spool:{tmp_path}/media",
         "FOREBAY_MODELS": "qwen2-vl,efficientnet-lite0",
+        "FOREBAY_FEATURE_DTYPE": "float32",
         "FOREBAY_EVENTS": "0",
         "FOREBAY_LOG_LEVEL": "WARNING",
         "TMPDIR": str(run.folders.disk),
@@ -181,8 +206,9 @@ def test_parts_find_one_another_through_their_environment(run, shm, tmp_path):
 
 
 def test_parts_are_told_what_the_operator_chose(run, tmp_path):
-    """Cores, workers, events for Flower; media in the data folder, where they outlive the run."""
+    """Cores, workers, dtypes, events for Flower; media in the data folder, where they outlive the run."""
     run.settings = settings(workers=2, cores=(0, 2), data_dir=tmp_path / "data", models=(ModelSource("a", tmp_path),))
+    run.settings = replace(run.settings, feature_dtypes=FeatureDTypes.parse("bfloat16,a=uint8"))
     run.flower_port = 5555
 
     told = run.environment
@@ -190,6 +216,7 @@ def test_parts_are_told_what_the_operator_chose(run, tmp_path):
     assert (told["FOREBAY_WORKERS"], told["FOREBAY_CORES"], told["FOREBAY_EVENTS"]) == ("2", "0,2", "1")
     assert told["FOREBAY_MEDIA"] == f"spool:{tmp_path}/data/media"
     assert told["FOREBAY_MODELS"] == f"a={tmp_path}"
+    assert told["FOREBAY_FEATURE_DTYPE"] == "bfloat16,a=uint8"
     assert run.urls.flower == "http://127.0.0.1:5555"
 
 
