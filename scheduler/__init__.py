@@ -1,6 +1,7 @@
 """The GPU side of the hand-off: intake, admission, batch and engines.
 
-``Intake`` is the face for serving systems that bring their own loop.
+``Intake`` is the face for serving systems that bring their own loop. What an engine in torch does with a feature is
+``scheduler.engines.tensors.model_tensor``; it is not named here, because this package must not import torch.
 """
 
 from scheduler.intake import Intake, Taken
