@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from forebay import logs
 from forebay.cli import configuration_errors
 from forebay.client import Client
+from forebay.dtypes import DType
 from forebay.errors import ConfigurationError
 from forebay.settings import load
 from launch.proof import Traces
@@ -106,7 +107,7 @@ def _show_features(console: Console, client: Client, photo: Path) -> None:
     console.print("[bold]3. The photo prepared for Qwen2-VL[/]  (features only; no engine needed)")
     answer = client.preprocess(model="qwen2-vl", text=_QUESTION, images=[photo])
     item = answer["items"][0]
-    size = math.prod(item["feature"]["shape"]) * 4
+    size = math.prod(item["feature"]["shape"]) * DType(item["feature"]["dtype"]).itemsize
     table = Table("", Column(overflow="fold"), show_header=False, box=None, padding=(0, 1, 0, 3))
     for name, value in (
         ("grid (t, h, w)", item["model_specific_data"]["image_grid_thw"]),

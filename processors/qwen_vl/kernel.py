@@ -1,7 +1,8 @@
-"""Pixels to patches: resize, normalise and reorder, written straight into the feature.
+"""Pixels to patches: resize, normalise and reorder, written straight into the feature, in one of three element types.
 
-Bit-equal to the torchvision backend of Hugging Face's ``Qwen2VLImageProcessor`` on a CPU. Work goes through blocks
-that fit the cache, so the only large array besides the feature is the resized picture, in bytes.
+In float32, and in what a reader makes of uint8, bit-equal to the torchvision backend of Hugging Face's
+``Qwen2VLImageProcessor`` on a CPU. Work goes through blocks that fit the cache, so the only large array besides the
+feature is the resized picture, in bytes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from forebay import DType
 from processors.qwen_vl.geometry import CHANNELS, Geometry, Grid
 from processors.qwen_vl.resize import Pixels, resize
 from processors.qwen_vl.settings import Normalisation
 from processors.qwen_vl.space import Space
+from processors.qwen_vl.stages import STAGES
 
 Blocks = npt.NDArray[Any]
 
@@ -24,31 +27,41 @@ BLOCK_BYTES = 1 << 20  # normalised values of one block; measured: smaller costs
 
 
 class Kernel:
-    """The pixel path of one model. Holds constants only; a call leaves nothing of its picture behind."""
+    """The pixel path of one model. Holds constants only; a call leaves nothing of its picture behind.
 
-    def __init__(self, geometry: Geometry, normalisation: Normalisation) -> None:
+    Attributes:
+        normalisation: what is left to the reader of a ``uint8`` feature; ``None`` for the other element types.
+    """
+
+    def __init__(self, geometry: Geometry, normalisation: Normalisation, dtype: DType = DType.FLOAT32) -> None:
+        constants = normalisation.of_bytes(geometry.temporal)
+        self.normalisation = constants if dtype is DType.UINT8 else None
         self._geometry = geometry
-        self._mean = self._tiled(normalisation.mean, normalisation.rescale)
-        self._std = self._tiled(normalisation.std, normalisation.rescale)
+        self._stage = STAGES[dtype]
+        self._mean, self._std = self._tiled(constants.mean), self._tiled(constants.std)
 
-    def write(self, pixels: Pixels, grid: Grid, feature: npt.NDArray[np.float32]) -> None:
-        """Fill ``feature``, ``float32 [patches, values]``, with the patches of ``pixels``, ``uint8 [h, w, 3]``."""
+    def shape(self, grid: Grid) -> tuple[int, ...]:
+        """Shape of a feature: ``[patches, values]``, or ``[patches, channels, values]`` of ``uint8``."""
+        if self.normalisation is None:
+            return grid.patches, self._geometry.patch_values
+        return grid.patches, CHANNELS, self._geometry.patch**2
+
+    def write(self, pixels: Pixels, grid: Grid, feature: npt.NDArray[Any]) -> None:
+        """Fill ``feature``, an array of ``shape(grid)``, with the patches of ``pixels``, ``uint8 [h, w, 3]``."""
         resized = resize(pixels, grid.h * self._geometry.patch, grid.w * self._geometry.patch)
         source, target = self._as_tokens(resized, grid), self._as_patches(feature, grid)
-        space = Space(self._block_tokens(grid), source.shape[2:])
+        space = Space(self._stage, self._block_tokens(grid), source.shape[2:])
         for rows, columns in self._blocks(grid):
             self._write_block(source[rows, columns], target[rows, columns], space)
 
     def _write_block(self, source: Blocks, target: Blocks, space: Space) -> None:
-        """Gather the block's bytes patch by patch, normalise them, and lay them out channel by channel."""
+        """Gather the block's bytes patch by patch, finish them, and lay them out channel by channel."""
         stage = space.stage(source.shape[0], source.shape[1])
         # One row of patches at a time: a token's rows all at once read too many lines in turn, at twice the cost.
         for row, gathered in enumerate(stage.rows):
             np.copyto(gathered, source[:, :, row])
-        np.copyto(stage.values, stage.bytes)
-        # Subtract, then divide: a fused or reciprocal form rounds differently from the reference.
-        stage.patches.sub_(self._mean).div_(self._std)
-        np.copyto(target, stage.channels)
+        stage.finish(self._mean, self._std)
+        np.copyto(target, stage.finished)
 
     def _as_tokens(self, resized: Pixels, grid: Grid) -> Blocks:
         """View a picture as ``[token row, token column, merge, merge, patch, patch * channels]``."""
@@ -56,10 +69,11 @@ class Kernel:
         split = resized.reshape(grid.h // merge, merge, patch, grid.w // merge, merge, patch * CHANNELS)
         return split.transpose(0, 3, 1, 4, 2, 5)
 
-    def _as_patches(self, feature: npt.NDArray[np.float32], grid: Grid) -> Blocks:
-        """View a feature as ``[token row, token column, merge, merge, channel, temporal, patch * patch]``."""
+    def _as_patches(self, feature: npt.NDArray[Any], grid: Grid) -> Blocks:
+        """View a feature as ``[token row, token column, merge, merge, channel, copies, patch * patch]``."""
         patch, merge = self._geometry.patch, self._geometry.merge
-        shape = (grid.h // merge, grid.w // merge, merge, merge, CHANNELS, self._geometry.temporal, patch * patch)
+        copies = self._geometry.temporal if self.normalisation is None else 1
+        shape = (grid.h // merge, grid.w // merge, merge, merge, CHANNELS, copies, patch * patch)
         return feature.reshape(shape, copy=False)
 
     def _blocks(self, grid: Grid) -> Iterator[tuple[slice, slice]]:
@@ -77,7 +91,6 @@ class Kernel:
         columns = min(merged.w, room)
         return min(merged.h, max(1, room // columns)), columns
 
-    def _tiled(self, channels: tuple[float, float, float], rescale: float) -> torch.Tensor:
-        """A channel constant for every byte of a patch, in float32 and in the order of the reference's own sum."""
-        scaled = torch.tensor(channels) * (1.0 / rescale)
-        return scaled.repeat(self._geometry.patch**2)
+    def _tiled(self, channels: tuple[float, ...]) -> torch.Tensor:
+        """A channel constant for every byte of a patch, in float32."""
+        return torch.tensor(channels, dtype=torch.float32).repeat(self._geometry.patch**2)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from forebay import Normalisation as ByteNormalisation
 from processors.qwen_vl.geometry import Geometry
 
 Triple = tuple[float, float, float]
@@ -21,6 +24,15 @@ class Normalisation:
     mean: Triple
     std: Triple
     rescale: float = 1 / 255
+
+    def of_bytes(self, copies: int) -> ByteNormalisation:
+        """The same for bytes as they are, in float32 and in the order of the reference's own sum."""
+        scale = np.float32(1.0 / self.rescale)
+
+        def scaled(channels: Triple) -> tuple[float, ...]:
+            return tuple(float(np.float32(value) * scale) for value in channels)
+
+        return ByteNormalisation(scaled(self.mean), scaled(self.std), copies)
 
 
 @dataclass(frozen=True, slots=True)
