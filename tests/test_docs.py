@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from api.settings import ApiSettings
-from forebay import DType, Modality, __version__
+from forebay import DType, Modality, ModelSource, Prompt, Work, __version__
+from forebay.plugins import load_processor
+from forebay.testing import image
 from launch.settings import UpSettings
 from scheduler.settings import SchedulerSettings
 from workers.settings import WorkerSettings
@@ -92,7 +94,10 @@ def test_the_entry_point_of_the_readme_is_toml():
     }
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/benchmarks.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in ("architecture", "benchmarks", "features"))],
+)
 def test_links_lead_somewhere(name: str):
     """A relative link names a file that exists."""
     path = ROOT / name
@@ -108,6 +113,20 @@ def test_paths_named_in_the_architecture_exist():
 
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(("name", "column"), [("qwen2-vl", 1), ("qwen2.5-vl", 1), ("qwen3-vl", 3)])
+def test_the_sizes_of_features_are_what_is_written(name: str, column: int):
+    """The table of docs/features.md, for a picture of 1280x720 pixels."""
+    picture = image(np.zeros((720, 1280, 3)))
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", (ROOT / "docs/features.md").read_text(), re.MULTILINE)
+
+    assert {dtype for dtype, _ in rows} == {DType.FLOAT32, DType.BFLOAT16, DType.UINT8}
+    for dtype, cells in rows:
+        processor = load_processor(ModelSource(name, feature_dtype=DType(dtype))).processor
+        feature = processor.process_item(picture, Work("docs", Prompt(ids=(1,)), (picture,))).feature
+        shown = [cell.strip() for cell in cells.split("|")][column - 1 : column + 1]
+        assert shown == [str(list(feature.shape)), f"{feature.size_bytes:,}"]
 
 
 def test_the_version_is_one():

@@ -12,7 +12,7 @@ from forebay.engine import Admission, Emission, Room
 from forebay.errors import ConfigurationError
 from forebay.model import ModelSource
 from scheduler.engines.detokenizer import Detokenizer
-from scheduler.engines.tensors import feature, view
+from scheduler.engines.tensors import model_tensor, view
 
 _MOST_REQUESTS = 8
 
@@ -83,15 +83,16 @@ class Network:
         )
 
     def _inputs(self, admission: Admission) -> dict[str, Any]:
-        """What the first forward takes; on the CPU the tensors lie over shared memory."""
-        device = self.model.device
+        """What the first forward takes; on the CPU float32 features stay in shared memory."""
+        device, dtype = self.model.device, self.model.model.visual.dtype
         inputs: dict[str, Any] = {
             "input_ids": view(admission.input_ids)[None].to(device),
             "position_ids": self._position_ids(admission),
         }
         if admission.items:
-            pixels = [feature(item) for item in admission.items]
-            inputs["pixel_values"] = (pixels[0] if len(pixels) == 1 else torch.cat(pixels)).to(device)
+            # The vision tower casts its input to its own type first, so nothing is lost by giving it that type.
+            pixels = [model_tensor(item, dtype=dtype, device=device) for item in admission.items]
+            inputs["pixel_values"] = pixels[0] if len(pixels) == 1 else torch.cat(pixels)
             grids = [item.model_specific["image_grid_thw"] for item in admission.items]
             inputs["image_grid_thw"] = torch.tensor(grids, device=device)
         return inputs

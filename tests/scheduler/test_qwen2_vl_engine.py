@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from forebay import ConfigurationError, ModelSource, Prompt, Work
+from forebay import ConfigurationError, DType, ModelSource, Prompt, Work
 from forebay.drive import drive
 from forebay.engine import Admission
 from forebay.media import Image
@@ -95,6 +96,14 @@ def run_to_end(engine: Qwen2VLEngine, admission: Admission) -> tuple[str, int, s
             return text, tokens, emission.finish_reason
 
 
+def first_logits(engine: Qwen2VLEngine, admission: Admission) -> torch.Tensor:
+    engine.admit(admission)
+    with torch.inference_mode():
+        logits = engine.network.forward(engine.network.sequences["rid"])
+    engine.abort("rid")
+    return logits
+
+
 @pytest.mark.parametrize(
     ("text", "pictures"),
     [(QUESTION, [media.rocket()]), (QUESTION, [media.coffee()]), (PAIR, [media.cat(), media.rocket()])],
@@ -107,12 +116,34 @@ def test_logits_are_those_of_hugging_face(engine, folder, loaded, pool, text, pi
         expected = model(**reference_inputs(folder, text, pictures), logits_to_keep=1).logits[0, -1]
     taken = hand_over(pool, loaded, text, pictures)
 
-    engine.admit(taken.admission)
-    with torch.inference_mode():
-        logits = engine.network.forward(engine.network.sequences["rid"])
-    engine.abort("rid")
+    assert torch.equal(first_logits(engine, taken.admission), expected.float())
 
-    assert torch.equal(logits, expected.float())
+
+def with_rounded_features(admission: Admission) -> Admission:
+    """Every float32 feature cast to bfloat16 and back."""
+
+    def rounded(array: np.ndarray) -> np.ndarray:
+        return view(array).to(torch.bfloat16).to(torch.float32).numpy()
+
+    return replace(admission, items=tuple(replace(one, array=rounded(one.array)) for one in admission.items))
+
+
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.BFLOAT16])
+@pytest.mark.parametrize(
+    ("text", "pictures"), [(QUESTION, [media.rocket()]), (PAIR, [media.cat(), media.rocket()])], ids=["one", "two"]
+)
+def test_small_features_give_the_same_answer(engine, folder, loaded, pool, dtype, text, pictures):
+    """From pixels bit for bit; from bfloat16 as from float32 that was rounded once."""
+    small = load_processor(ModelSource("qwen2-vl", folder, dtype))
+
+    taken = hand_over(pool, small, text, pictures, max_new_tokens=4)
+    full = hand_over(pool, loaded, text, pictures, max_new_tokens=4)
+    if dtype is DType.BFLOAT16:
+        full = replace(full, admission=with_rounded_features(full.admission))
+
+    assert [one.dtype for one in taken.admission.items] == [dtype] * len(pictures)
+    assert torch.equal(first_logits(engine, taken.admission), first_logits(engine, full.admission))
+    assert run_to_end(engine, taken.admission) == run_to_end(engine, full.admission)
 
 
 def test_greedy_tokens_are_those_of_hugging_face(engine, folder, loaded, pool):
