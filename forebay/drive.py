@@ -13,11 +13,11 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from forebay.errors import Rejected
-from forebay.features import Int64Array, Item, Modality, Output, ids_array
+from forebay.features import Int64Array, Item, Modality, Output, Processed, ids_array
 from forebay.layout import expand
-from forebay.media import Media
-from forebay.processor import Capabilities, Processor, Tokenizer, Work
-from forebay.validation import validate
+from forebay.media import Identity, Media
+from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, Work
+from forebay.validation import validate, validate_layout, validate_processed
 
 log = logging.getLogger(__name__)
 
@@ -47,28 +47,73 @@ def drive(
 
 def usual_flow(processor: Processor, work: Work, tokenizer: Tokenizer | None) -> Output:
     """Tokenize, process each item, expand the prompt, compute positions."""
-    capabilities = processor.capabilities()
-    prompt = prompt_ids(work, tokenizer, capabilities.vocabulary)
+    prompt = prompt_ids(work.prompt, tokenizer, processor.capabilities().vocabulary)
     processed = [processor.process_item(media, work) for media in work.media]
-    modalities = [media.modality for media in work.media]
+    return _assemble(processor, prompt, work.media, processed)
+
+
+def drive_item(processor: Processor, capabilities: Capabilities, media: Media, work: Work) -> Processed:
+    """The half of the usual flow that reads an item alone, for a cacheable processor.
+
+    Args:
+        processor: its ``process`` is not overridden.
+        capabilities: what it has declared.
+        media: the item.
+        work: carries extensions and memory; prompt and other media are hidden from the processor.
+
+    Returns:
+        A result that may serve other requests: it has been checked.
+
+    Raises:
+        Rejected: the caller's mistake.
+        Failed: the processor's mistake, or no room in the pool.
+    """
+    alone = Work(work.rid, Prompt(ids=()), (media,), work.extensions, work.allocate)
+    processed = processor.process_item(media, alone)
+    validate_processed(processed, media.param, rows_per_token=capabilities.rows_per_token)
+    return processed
+
+
+def drive_prompt(
+    processor: Processor,
+    prompt: Int64Array,
+    identities: Sequence[Identity],
+    processed: Sequence[Processed],
+    caller_hashes: Sequence[str] = (),
+) -> Output:
+    """The other half: lay out the prompt around items that ``drive_item`` made, now or for an earlier request.
+
+    Raises:
+        Rejected: the caller's mistake.
+        Failed: the processor's mistake.
+    """
+    output = _assemble(processor, prompt, identities, processed)
+    validate_layout(output)
+    return replace(output, items=apply_caller_hashes(output.items, caller_hashes))
+
+
+def _assemble(
+    processor: Processor, prompt: Int64Array, identities: Sequence[Identity], processed: Sequence[Processed]
+) -> Output:
+    modalities = [one.modality for one in identities]
     layouts = [processor.layout(one, modality) for one, modality in zip(processed, modalities, strict=True)]
-    expansion = expand(prompt, capabilities.placeholders, modalities, layouts)
+    expansion = expand(prompt, processor.capabilities().placeholders, modalities, layouts)
     items = tuple(
         Item(media.modality, one.feature, spans, one.tokens, media.hash, media.digest, one.model_specific)
-        for media, one, spans in zip(work.media, processed, expansion.spans, strict=True)
+        for media, one, spans in zip(identities, processed, expansion.spans, strict=True)
     )
     return Output(expansion.input_ids, items, processor.positions(expansion, processed))
 
 
-def prompt_ids(work: Work, tokenizer: Tokenizer | None, vocabulary: int | None = None) -> Int64Array:
+def prompt_ids(prompt: Prompt, tokenizer: Tokenizer | None, vocabulary: int | None = None) -> Int64Array:
     """The prompt's token ids before expansion, checked against the vocabulary.
 
     Raises:
         Rejected: no tokenizer for a text, an id outside the vocabulary, or no token at all.
     """
-    if work.prompt.ids is None:
-        return _tokenize(work.prompt.text or "", tokenizer)
-    ids = ids_array(work.prompt.ids)
+    if prompt.ids is None:
+        return _tokenize(prompt.text or "", tokenizer)
+    ids = ids_array(prompt.ids)
     if not ids.size:
         raise Rejected("empty_prompt", "input_ids has no token", param="input_ids")
     limit = vocabulary or (tokenizer.size if tokenizer else None)

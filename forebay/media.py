@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ class Image:
     pixels: npt.NDArray[np.uint8]
     digest: str
     hash: int
+    param: str = "image_data"
+    """Where the caller put it, for error messages."""
 
     modality = Modality.IMAGE
 
@@ -43,6 +46,8 @@ class Audio:
     rate_hz: int
     digest: str
     hash: int
+    param: str = "audio_data"
+    """Where the caller put it, for error messages."""
 
     modality = Modality.AUDIO
 
@@ -52,3 +57,16 @@ class Audio:
 
 
 Media = Image | Audio
+
+
+class Identity(Protocol):
+    """What is known of an item without its pixels or samples."""
+
+    @property
+    def modality(self) -> Modality: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def hash(self) -> int: ...

@@ -30,6 +30,11 @@ class LoadedProcessor:
     fingerprint: str
     tokenizer: Tokenizer | None
 
+    @property
+    def makes_items_alone(self) -> bool:
+        """Whether what it makes of an item may serve other requests: it says so, and has not taken over the flow."""
+        return self.capabilities.cacheable and type(self.processor).process is Processor.process
+
 
 def names(group: str) -> list[str]:
     """The models that installed packages offer in ``group``."""

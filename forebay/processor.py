@@ -24,6 +24,9 @@ from forebay.layout import Expansion, Layout
 from forebay.media import Media
 from forebay.model import ModelSource
 
+TypedExtensions = BaseModel | None
+"""The extension map of a request as its processor's own model sees it; ``None`` where the processor has no model."""
+
 Allocate = Callable[[tuple[int, ...], DType], npt.NDArray[Any]]
 
 
@@ -56,6 +59,10 @@ class Capabilities:
         rows_per_token: rows of a feature (its first axis) behind one token, where that is fixed.
         vocabulary: number of valid token ids, where the processor knows it better than the tokenizer.
         needs_prompt_tokens: whether the flow must tokenize the prompt; off for models that read no text.
+        cacheable: whether ``process_item`` reads nothing but its item, the extension map and the model's own settings,
+            so that its result may serve every request with the same item. It then gets a ``Work`` without prompt or
+            other media. Of no effect where ``process`` is overridden.
+        item_fields: the fields of ``extensions`` that ``process_item`` reads; ``None`` stands for all of them.
     """
 
     modalities: Mapping[Modality, int]
@@ -65,6 +72,8 @@ class Capabilities:
     rows_per_token: int | None = None
     vocabulary: int | None = None
     needs_prompt_tokens: bool = True
+    cacheable: bool = False
+    item_fields: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

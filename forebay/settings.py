@@ -6,6 +6,8 @@ bad values are reported together, each with its variable, its value and what was
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import re
 import socket
@@ -159,6 +161,11 @@ class NodeSettings(SharedSettings):
     pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_pool_size, 1 << 30)
 
     @property
+    def installation(self) -> str:
+        """Whose pool it is: installations with another secret, and so another Redis, never open it."""
+        return installation_of(self.secret)
+
+    @property
     def folder(self) -> Path:
         """The node's folder on tmpfs: the pool and the owners' lock files."""
         return self.run_dir or Path("/dev/shm") / f"forebay-{self.deployment}-{self.node}"  # noqa: S108
@@ -166,6 +173,11 @@ class NodeSettings(SharedSettings):
     @property
     def pool_path(self) -> Path:
         return self.folder / "pool"
+
+
+def installation_of(secret: bytes) -> str:
+    """A name for those who share a secret, which does not give it away."""
+    return hmac.digest(secret, b"forebay pool", hashlib.sha256).hex()[:16]
 
 
 def load(cls: type[S], overrides: Mapping[str, str | None] | None = None) -> S:

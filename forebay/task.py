@@ -75,12 +75,14 @@ class TaskBody:
     extensions: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
     features: str = "sha256"
+    tenant: str = ""
+    """Whose request it is. Tenants share no cache entry."""
 
     def pack(self) -> bytes:
         prompt = [self.prompt.text, None if self.prompt.ids is None else list(self.prompt.ids)]
         media = [[ref.modality, ref.digest, ref.size_bytes, ref.param] for ref in self.media]
         fields: list[Any] = [self.kind, prompt, media, list(self.caller_hashes)]
-        fields += [dict(self.extensions), dict(self.sampling), self.features]
+        fields += [dict(self.extensions), dict(self.sampling), self.features, self.tenant]
         return bytes(msgpack.packb(fields))
 
     @classmethod
@@ -91,7 +93,7 @@ class TaskBody:
             BadTaskError: anything else.
         """
         try:
-            kind, (text, ids), media, hashes, extensions, sampling, features = msgpack.unpackb(data)
+            kind, (text, ids), media, hashes, extensions, sampling, features, tenant = msgpack.unpackb(data)
             return cls(
                 kind=Kind(kind),
                 prompt=Prompt(text, None if ids is None else tuple(ids)),
@@ -100,6 +102,7 @@ class TaskBody:
                 extensions=extensions,
                 sampling=sampling,
                 features=features,
+                tenant=tenant,
             )
         except (ValueError, TypeError) as error:
             raise BadTaskError(f"unreadable task body: {error}") from error

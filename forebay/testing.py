@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from forebay.drive import drive, typed_extensions
+from forebay.drive import drive, drive_item, typed_extensions
 from forebay.features import Output
 from forebay.media import Audio, Image, Media, digest_of
 from forebay.processor import Processor, Prompt, Tokenizer, Work
@@ -18,13 +20,13 @@ def image(pixels: Any) -> Image:
     array = np.ascontiguousarray(pixels, dtype=np.uint8)
     if array.ndim != 3 or array.shape[2] != 3:
         raise ValueError(f"pixels must be [height, width, 3], got {list(array.shape)}")
-    return Image(array, digest_of(array.tobytes()), _short_hash(array))
+    return Image(array, _digest(array), _short_hash(array))
 
 
 def audio(samples: Any, rate_hz: int = 16_000) -> Audio:
     """An audio item from mono samples."""
     array = np.ascontiguousarray(samples, dtype=np.float32)
-    return Audio(array, rate_hz, digest_of(array.tobytes()), _short_hash(array))
+    return Audio(array, rate_hz, _digest(array), _short_hash(array))
 
 
 def run_processor(
@@ -46,7 +48,7 @@ def run_processor(
     work = Work(
         rid="test",
         prompt=Prompt(text, None if input_ids is None else tuple(input_ids)),
-        media=tuple(media),
+        media=_placed(media),
         extensions=typed_extensions(capabilities, extensions or {}),
     )
     return drive(processor, capabilities, work, tokenizer or processor.tokenizer(), caller_hashes)
@@ -66,8 +68,34 @@ def check_processor(processor: Processor, media: Sequence[Media], **prompt: Any)
         assert np.array_equal(before, again.feature.array), f"item {number} differs between two equal requests"
         assert np.array_equal(before, item.feature.array), f"item {number} was overwritten by a later request"
         assert item.spans == again.spans, f"item {number} has other spans the second time"
+    if processor.capabilities().cacheable and type(processor).process is Processor.process:
+        _check_alone(processor, _placed(media), first, prompt.get("extensions") or {})
     return first
 
 
+def _check_alone(processor: Processor, media: Sequence[Media], whole: Output, extensions: dict[str, Any]) -> None:
+    """What may be cached is the same whatever else its request holds."""
+    capabilities = processor.capabilities()
+    work = Work("alone", Prompt(ids=()), (), typed_extensions(capabilities, extensions))
+    for number, (one, item) in enumerate(zip(media, whole.items, strict=True)):
+        alone = drive_item(processor, capabilities, one, work).feature.array
+        assert np.array_equal(alone, item.feature.array), f"item {number} is cacheable, but differs when it is alone"
+
+
+def _placed(media: Sequence[Media]) -> tuple[Media, ...]:
+    """The items with the places that a caller would have given them."""
+    seen: Counter[str] = Counter()
+    placed = []
+    for one in media:
+        placed.append(replace(one, param=f"{one.modality}_data[{seen[one.modality]}]"))
+        seen[one.modality] += 1
+    return tuple(placed)
+
+
+def _digest(array: np.ndarray) -> str:
+    """Of the array's shape and bytes: a wide picture and a high one may have the same bytes."""
+    return digest_of(repr(array.shape).encode() + array.tobytes())
+
+
 def _short_hash(array: np.ndarray) -> int:
-    return int(digest_of(array.tobytes())[7:23], 16)
+    return int(_digest(array)[7:23], 16)

@@ -13,7 +13,7 @@ import numpy as np
 
 from forebay.dtypes import DType
 from forebay.errors import Failed
-from forebay.features import Attribute, Feature, Item, Normalisation, Output
+from forebay.features import Attribute, Feature, Item, Normalisation, Output, Processed
 
 _INT64_MAX = 2**63 - 1
 _BF16_EXPONENT = np.uint16(0x7F80)
@@ -30,13 +30,37 @@ def validate(output: Output, *, rows_per_token: int | None = None) -> None:
     Raises:
         Failed: with code ``invalid_result``.
     """
+    for number, item in enumerate(output.items):
+        validate_processed(item, f"multimodal item {number}", rows_per_token=rows_per_token)
+    validate_layout(output)
+
+
+def validate_processed(item: Item | Processed, name: str, *, rows_per_token: int | None = None) -> None:
+    """Refuse what a processor made of one item, wherever in a prompt it may stand.
+
+    Args:
+        item: what it made.
+        name: the item, for the message.
+        rows_per_token: feature rows behind one token, where the family declares it.
+
+    Raises:
+        Failed: with code ``invalid_result``.
+    """
+    _check_feature(item.feature, name)
+    _check_normalisation(item.feature, name)
+    _check_rows(item, name, rows_per_token)
+    _check_attributes(item, name)
+
+
+def validate_layout(output: Output) -> None:
+    """Refuse spans and positions that do not fit the prompt. The features are not looked at.
+
+    Raises:
+        Failed: with code ``invalid_result``.
+    """
     length = _check_ids(output)
     for number, item in enumerate(output.items):
-        _check_feature(item.feature, f"multimodal item {number}")
-        _check_normalisation(item.feature, f"multimodal item {number}")
         _check_spans(item, f"multimodal item {number}", length)
-        _check_rows(item, f"multimodal item {number}", rows_per_token)
-        _check_attributes(item, f"multimodal item {number}")
     _check_disjoint(output)
     _check_positions(output, length)
 
@@ -138,7 +162,7 @@ def _check_spans(item: Item, name: str, length: int) -> None:
         raise _fail(f"{name}: spans cover {covered} tokens, the item has {item.tokens}")
 
 
-def _check_rows(item: Item, name: str, rows_per_token: int | None) -> None:
+def _check_rows(item: Item | Processed, name: str, rows_per_token: int | None) -> None:
     if rows_per_token is None:
         return
     rows = item.feature.shape[0] if item.feature.shape else 0
@@ -146,7 +170,7 @@ def _check_rows(item: Item, name: str, rows_per_token: int | None) -> None:
         raise _fail(f"{name}: {rows} feature rows for {item.tokens} tokens, {item.tokens * rows_per_token} expected")
 
 
-def _check_attributes(item: Item, name: str) -> None:
+def _check_attributes(item: Item | Processed, name: str) -> None:
     for key, value in item.model_specific.items():
         if not _is_attribute(value):
             raise _fail(f"{name}: model-specific {key!r} must be a 64-bit integer or a list of them")

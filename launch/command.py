@@ -27,6 +27,7 @@ from launch.settings import UpSettings
 )
 @click.option("--redis", metavar="URL", help="A Redis to use instead of starting one.")
 @click.option("--pool-bytes", metavar="SIZE", help="Size of the feature pool; 1GiB by default.")
+@click.option("--cache-bytes", metavar="SIZE", help="What of it keeps features for later requests; 0 for nothing.")
 @click.option("--data-dir", metavar="DIR", help="Keep requests and media here over restarts.")
 @click.option("--flower/--no-flower", default=None, help="Whether Flower runs too; it does by default.")
 def up(models: tuple[str, ...], dtypes: tuple[str, ...], flower: bool | None, **given: str | None) -> None:
@@ -43,6 +44,7 @@ def up(models: tuple[str, ...], dtypes: tuple[str, ...], flower: bool | None, **
         "FOREBAY_FEATURE_DTYPE": ",".join(dtypes) or None,
         "REDIS_URL": given["redis"],
         "FOREBAY_POOL_BYTES": given["pool_bytes"],
+        "FOREBAY_CACHE_BYTES": given["cache_bytes"],
         "FOREBAY_DATA_DIR": given["data_dir"],
         "FOREBAY_FLOWER": None if flower is None else str(int(flower)),
     }

@@ -16,6 +16,7 @@ from forebay.settings import (
     read_pool_size,
     read_port,
     read_redis_url,
+    read_size,
     setting,
     whole_number,
 )
@@ -36,6 +37,9 @@ class UpSettings:
     workers: int | None = setting("FOREBAY_WORKERS", whole_number(1), None)
     cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
     pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_pool_size, 1 << 30)
+    cache_bytes: int | None = setting("FOREBAY_CACHE_BYTES", read_size, None)
+    huge_pages: bool = setting("FOREBAY_HUGE_PAGES", read_flag, False)
+    numa_node: int | None = setting("FOREBAY_NUMA_NODE", whole_number(0), None)
     data_dir: Path | None = setting("FOREBAY_DATA_DIR", Path, None)
     flower: bool = setting("FOREBAY_FLOWER", read_flag, True)
     log_level: str = setting("FOREBAY_LOG_LEVEL", read_level, "WARNING")

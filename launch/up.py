@@ -15,9 +15,10 @@ import redis
 
 from forebay.errors import ConfigurationError, Failed
 from forebay.plugins import ENGINES, PROCESSORS, engine_class, names
+from forebay.settings import installation_of
 from handoff.connection import connect, redis_failures, without_password
 from handoff.keys import Keys
-from handoff.pool import Pool
+from handoff.pool import Placement, Pool
 from launch import redis_server
 from launch.folders import Folders
 from launch.part import Part, adopt_orphans
@@ -82,6 +83,8 @@ class Run:
             "FOREBAY_LOG_LEVEL": settings.log_level,
             "TMPDIR": str(self.folders.disk),  # what libraries leave there goes with the run
         }
+        if settings.cache_bytes is not None:
+            env["FOREBAY_CACHE_BYTES"] = str(settings.cache_bytes)
         if settings.workers:
             env["FOREBAY_WORKERS"] = str(settings.workers)
         if settings.cores:
@@ -151,8 +154,9 @@ def _prepare(settings: UpSettings, folders: Folders, listening: socket.socket, s
             f"no Redis answers at {without_password(settings.redis_url)} (given by --redis or REDIS_URL)"
         )
     flower_port = redis_server.free_port() if settings.flower else None
-    Pool.create(folders.shm / "pool", settings.pool_bytes)
     secret = read_secret(settings.data_dir)
+    placement = Placement(settings.huge_pages, settings.numa_node)
+    Pool.create(folders.shm / "pool", settings.pool_bytes, installation_of(secret.encode()), placement)
     return Run(settings, folders, say, embedded, listening, flower_port, secret)
 
 

@@ -52,8 +52,9 @@ def shown_default(field: dataclasses.Field) -> str:
         return "must be set"
     if field.metadata["variable"] == "REDIS_URL" and field.default_factory() is None:
         return "starts its own"
-    if field.name in ("node", "workers"):
-        return {"node": "the host's name", "workers": "one a core, at most 8"}[field.name]
+    told = {"node": "the host's name", "workers": "one a core, at most 8", "cache_bytes": "a quarter of the pool"}
+    if field.name in told:
+        return told[field.name]
     value = field.default_factory()
     if field.name.endswith("bytes"):
         return f"{value >> 20} MiB"

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import warnings
+from dataclasses import asdict
 from types import FrameType
 from typing import Any
 
@@ -19,14 +20,14 @@ from celery.worker import state as celery_state
 
 from forebay.errors import ForebayError
 from forebay.notify import notify
-from forebay.settings import NodeSettings
 from handoff import nodes
 from handoff.connection import connect
 from handoff.keys import LANES, Keys, queue_name
 from handoff.media import open_store
 from handoff.moves import Moves
-from handoff.pool import Owner, Pool
+from handoff.pool import Owner, Placement, Pool
 from handoff.queue import TASK, make_app
+from workers.about import About
 from workers.child import open_child
 from workers.cores import check_partition, one_thread_each
 from workers.driver import Driver
@@ -41,15 +42,16 @@ EXIT_FAILURE = 1
 _TABLE_ROOM = 4 << 20  # a pool's file is its data and its table
 
 
-def prepare_node(settings: NodeSettings) -> None:
+def prepare_node(settings: WorkerSettings) -> None:
     """Make the node's folder on tmpfs and its pool, unless they are there.
 
     Raises:
-        ConfigurationError: no room for the pool.
+        ConfigurationError: no room for the pool, or no memory where it is to lie.
     """
     settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    placement = Placement(settings.huge_pages, settings.numa_node)
     try:
-        Pool.create(settings.pool_path, settings.pool_bytes)
+        Pool.create(settings.pool_path, settings.pool_bytes, settings.installation, placement)
     except FileExistsError:
         found = settings.pool_path.stat().st_size
         log.info("pool found", extra={"path": str(settings.pool_path), "size_bytes": found})
@@ -67,6 +69,7 @@ def run_worker(settings: WorkerSettings) -> int:
     one_thread_each()
     check_partition(settings.partition)
     prepare_node(settings)
+    About.of(settings, tuple(model.name for model in settings.models)).write(settings.folder)
     offers = Offers(settings.folder, settings.node)
     offers.clear()
     app = make_app(settings, node=settings.node, events=settings.events)
@@ -178,7 +181,7 @@ class Upkeep:
     def _round(self, report: dict[str, Any]) -> None:
         janitor = self._janitor or self._open()
         stats = janitor.pool.stats()
-        pool = {"data_bytes": stats.data_bytes, "used_bytes": stats.used_bytes, "blocks": stats.blocks}
+        pool = asdict(stats)
         nodes.announce(janitor.redis, janitor.keys, self._settings.node, "workers", {**report, "pool": pool})
         janitor.tick()
         if not self._ready:
@@ -198,7 +201,7 @@ class Upkeep:
             secret=settings.secret,
             redis=redis,
             moves=Moves(keys),
-            pool=Pool(settings.pool_path, life.id, writable=False),
+            pool=Pool(settings.pool_path, life.id, writable=False, installation=settings.installation),
             store=open_store(settings.media, redis, keys),
             models=[model.name for model in settings.models],
         )

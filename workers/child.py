@@ -12,7 +12,7 @@ from handoff.connection import connect
 from handoff.keys import Keys
 from handoff.media import open_store
 from handoff.moves import Moves
-from handoff.pool import Owner, Pool, is_alive
+from handoff.pool import FeatureCache, Owner, Pool, is_alive
 from workers.cores import share_of
 from workers.driver import Driver
 from workers.offers import Offers
@@ -41,20 +41,28 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
     owner = Owner(settings.folder, "worker")
     redis = connect(settings.redis_url, f"worker-{settings.node}-{index}")
     keys = Keys(settings.prefix)
+    pool = Pool(settings.pool_path, owner.id, writable=True, installation=settings.installation)
     driver = Driver(
         node=settings.node,
         secret=settings.secret,
         redis=redis,
         moves=Moves(keys),
-        pool=Pool(settings.pool_path, owner.id, writable=True),
+        pool=pool,
         store=open_store(settings.media, redis, keys),
         processors=processors,
         is_alive=partial(is_alive, Path(settings.folder)),
         life=owner,
+        cache=_open_cache(pool, settings.cache_budget),
     )
     offers.report(processors.values())
     log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})
     return driver
+
+
+def _open_cache(pool: Pool, budget_bytes: int) -> FeatureCache | None:
+    cache = FeatureCache(pool)
+    cache.set_budget(budget_bytes)  # also 0: what an earlier run has kept is not to be kept for ever
+    return cache if budget_bytes else None
 
 
 def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:

@@ -25,6 +25,7 @@ from workers.settings import WorkerSettings
 @click.option("--cores", metavar="LIST", help="Cores to pin the children to, such as 0-3,8.")
 @click.option("--redis", metavar="URL", help="Redis; REDIS_URL otherwise.")
 @click.option("--pool-bytes", metavar="SIZE", help="Size of a new feature pool, such as 2GiB.")
+@click.option("--cache-bytes", metavar="SIZE", help="What of it keeps features for later requests; 0 for nothing.")
 def worker(
     models: tuple[str, ...],
     dtypes: tuple[str, ...],
@@ -32,6 +33,7 @@ def worker(
     cores: str | None,
     redis: str | None,
     pool_bytes: str | None,
+    cache_bytes: str | None,
 ) -> None:
     """Run a node's CPU workers."""
     from workers.boot import run_worker  # imports Celery, which the help text does not need
@@ -43,6 +45,7 @@ def worker(
         "FOREBAY_CORES": cores,
         "REDIS_URL": redis,
         "FOREBAY_POOL_BYTES": pool_bytes,
+        "FOREBAY_CACHE_BYTES": cache_bytes,
     }
     with configuration_errors():
         settings = load(WorkerSettings, overrides)

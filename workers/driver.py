@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from forebay.drive import check_items, drive, typed_extensions
+from forebay.drive import check_items, drive, drive_prompt, prompt_ids, typed_extensions
 from forebay.errors import Failed, Problem, Rejected
 from forebay.features import Modality, Output
 from forebay.media import Audio, Image, Media
 from forebay.plugins import LoadedProcessor
-from forebay.processor import Work
+from forebay.processor import TypedExtensions, Work
 from forebay.task import BadTaskError, Kind, MediaRef, Task, TaskBody, unseal
 from handoff.connection import Client
 from handoff.media import MediaStore
 from handoff.moves import Begun, End, Fence, Moves, Seen
-from handoff.pool import Owner, Pool, forget_frames
+from handoff.pool import FeatureCache, Owner, Pool, forget_frames
+from handoff.pool.table import Number
 from handoff.queue import SOFT_LIMIT_S
 from handoff.scripts import Move, perform
 from workers.decode import decode_audio, decode_image
 from workers.decode.identity import hash_of
+from workers.items import Items
 from workers.reservation import Lease, Reservation
 from workers.results import describe, make_ticket
 from workers.timings import Timings
@@ -35,6 +37,19 @@ from workers.timings import Timings
 log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S = 30.0  # for room in the pool; below the task's soft time limit
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One attempt at one request, from its claim to its end."""
+
+    task: Task
+    attempt: int
+    body: TaskBody
+    reservation: Reservation
+    timings: Timings
+    give_up_at: float
+    """``time.monotonic()`` after which it waits for nobody."""
 
 
 @dataclass(slots=True)
@@ -50,6 +65,8 @@ class Driver:
     processors: Mapping[str, LoadedProcessor]
     is_alive: Callable[[str], bool]
     life: Owner
+    cache: FeatureCache | None = None
+    """``None`` where the cache is off."""
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
 
@@ -87,64 +104,95 @@ class Driver:
         return self.moves.begin(task.rid, task.token, self.owner, dead=dead, want_body=task.body is None)
 
     def _attempt(self, task: Task, begun: Begun) -> None:
-        reservation = Reservation(self.pool, task.rid, begun.attempt, time.monotonic() + _LONGEST_WAIT_S)
+        give_up_at = time.monotonic() + _LONGEST_WAIT_S
+        reservation = Reservation(self.pool, task.rid, begun.attempt, give_up_at)
         parked = False
         try:
             body = TaskBody.unpack(task.body or unseal(begun.body, self.secret))
-            parked = self._process(task, begun.attempt, body, reservation)
+            parked = self._process(Job(task, begun.attempt, body, reservation, Timings(), give_up_at))
         except Exception as error:  # noqa: BLE001 - whatever a guest or a codec raises ends this request, not the worker
             self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task.rid, error))
         finally:
             self.lingering += reservation.let_go() if parked else reservation.free()
+            if reservation.copied_bytes:
+                self.pool.count(Number.COPIED_BYTES, reservation.copied_bytes)
 
-    def _process(self, task: Task, attempt: int, body: TaskBody, reservation: Reservation) -> bool:
+    def _process(self, job: Job) -> bool:
         """Produce the result; whether a ticket owns the blocks now."""
-        timings = Timings()
-        output = self._output(task, body, reservation, timings)
-        if body.kind is Kind.PREPROCESS:
-            self._answer(task, attempt, body, output, timings)
+        output, cached = self._output(job)
+        if job.body.kind is Kind.PREPROCESS:
+            self._answer(job, output, cached)
             return False
-        with timings.stage("write"):
-            ticket = make_ticket(output, reservation, task.rid, attempt, task.model, body.sampling)
-            reservation.park()
+        task, attempt = job.task, job.attempt
+        with job.timings.stage("write"):
+            ticket = make_ticket(output, job.reservation, task.rid, attempt, task.model, job.body.sampling)
+            job.reservation.park()
         # The ticket is written last: a scheduler that finds it may trust the block.
-        move = self.moves.park(task.rid, attempt, self.owner, ticket.pack(), ticket.prompt_tokens, timings.rounded())
+        spent = job.timings.rounded()
+        move = self.moves.park(task.rid, attempt, self.owner, ticket.pack(), ticket.prompt_tokens, spent)
         moved = perform(self.redis, move)
         if not moved.ok:
+            self.pool.count(Number.LATE_RESULTS)
             log.info("late result dropped", extra={"rid": task.rid, "attempt": attempt, "state": moved.state})
         return moved.ok
 
-    def _output(self, task: Task, body: TaskBody, reservation: Reservation, timings: Timings) -> Output:
-        loaded = self.processors.get(task.model)
+    def _output(self, job: Job) -> tuple[Output, list[bool]]:
+        """The result, and which of its items came from the cache."""
+        loaded = self.processors.get(job.task.model)
         if loaded is None:
-            raise Failed("no_processor", f"node {self.node} has no processor for {task.model!r}", status=503)
-        check_items(loaded.capabilities, [ref.modality for ref in body.media])
-        extensions = typed_extensions(loaded.capabilities, body.extensions)
-        media = tuple(self._load(ref, loaded, timings) for ref in body.media)
-        with timings.stage("reserve"):
-            reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
-        work = Work(task.rid, body.prompt, media, extensions, reservation.empty)
-        with timings.stage("process"):
-            return drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, body.caller_hashes)
+            raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
+        check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
+        extensions = typed_extensions(loaded.capabilities, job.body.extensions)
+        if self.cache is not None and loaded.makes_items_alone and job.body.media:
+            return self._through_cache(job, loaded, extensions, self.cache)
+        media = tuple(self._load(ref, loaded, job.timings) for ref in job.body.media)
+        with job.timings.stage("reserve"):
+            job.reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
+        work = Work(job.task.rid, job.body.prompt, media, extensions, job.reservation.empty)
+        with job.timings.stage("process"):
+            output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
+        return output, [False] * len(output.items)
+
+    def _through_cache(
+        self, job: Job, loaded: LoadedProcessor, extensions: TypedExtensions, cache: FeatureCache
+    ) -> tuple[Output, list[bool]]:
+        with job.timings.stage("process"):
+            prompt = prompt_ids(job.body.prompt, loaded.tokenizer, loaded.capabilities.vocabulary)
+        items = Items(
+            cache=cache,
+            reservation=job.reservation,
+            loaded=loaded,
+            extensions=extensions,
+            load=lambda ref: self._load(ref, loaded, job.timings),
+            timings=job.timings,
+            rid=job.task.rid,
+            attempt=job.attempt,
+            give_up_at=job.give_up_at,
+        )
+        prepared = items.prepare(job.body.media, job.body.tenant)
+        with job.timings.stage("process"):
+            processed = [one.processed for one in prepared]
+            output = drive_prompt(loaded.processor, prompt, prepared, processed, job.body.caller_hashes)
+        return output, [one.is_cached for one in prepared]
 
     def _load(self, ref: MediaRef, loaded: LoadedProcessor, timings: Timings) -> Media:
         with timings.stage("fetch"):
             data = self.store.get(ref.digest)
         with timings.stage("decode"):
             if ref.modality is Modality.IMAGE:
-                return Image(decode_image(data, ref.param), ref.digest, hash_of(data))
+                return Image(decode_image(data, ref.param), ref.digest, hash_of(data), ref.param)
             if ref.modality is Modality.AUDIO:
                 rate = loaded.capabilities.audio_rate_hz
-                return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data))
+                return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
         raise Rejected("unsupported_modality", f"{ref.modality} is not supported", param=ref.param)
 
-    def _answer(self, task: Task, attempt: int, body: TaskBody, output: Output, timings: Timings) -> None:
-        loaded = self.processors[task.model]
-        with timings.stage("describe"):
-            result = describe(output, body, self.store)
+    def _answer(self, job: Job, output: Output, cached: Sequence[bool]) -> None:
+        loaded = self.processors[job.task.model]
+        with job.timings.stage("describe"):
+            result = describe(output, job.body, self.store, cached)
         result["processor"] = {"name": loaded.name, "fingerprint": loaded.fingerprint}
-        result |= {"node": self.node, "timings_ms": timings.rounded()}
-        self._end(task.rid, Fence.owner(attempt, self.owner), End.done(result))
+        result |= {"node": self.node, "timings_ms": job.timings.rounded()}
+        self._end(job.task.rid, Fence.owner(job.attempt, self.owner), End.done(result))
 
     def _end_for(self, rid: str, error: Exception) -> End:
         if not isinstance(error, Rejected):

@@ -6,12 +6,13 @@ The parent never imports a model package: only the children do, after the fork.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from forebay.errors import ConfigurationError
 from forebay.plugins import LoadedProcessor
+from handoff.drafts import write_whole
 
 
 class Offers:
@@ -41,9 +42,10 @@ class Offers:
         return report
 
     def _write(self, report: dict[str, Any]) -> None:
-        draft = self._path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(report))
-        draft.rename(self._path)
+        try:
+            write_whole(self._path, json.dumps(report).encode())
+        except OSError as error:
+            raise ConfigurationError(f"{self._path} cannot be written: {error.strerror}") from error
 
 
 def _describe(loaded: LoadedProcessor) -> dict[str, Any]:

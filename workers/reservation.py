@@ -92,11 +92,15 @@ class Reservation:
     def place(self, array: npt.NDArray[Any], dtype: DType) -> ArrayAt:
         """Where an array lies in the pool; one that lies elsewhere, or in steps, is copied in, and the copy counted."""
         at = self.find(array, dtype)
-        if at is not None:
-            return at
+        if at is None:
+            at = self.put(array, dtype)
+            self.copied_bytes += array.nbytes
+        return at
+
+    def put(self, array: npt.NDArray[Any], dtype: DType) -> ArrayAt:
+        """Copy what lies beside the features, such as token ids."""
         target, at = self._carve(array.shape, dtype)
         np.copyto(target, array)
-        self.copied_bytes += array.nbytes
         return at
 
     def find(self, array: npt.NDArray[Any], dtype: DType) -> ArrayAt | None:

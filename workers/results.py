@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ def make_ticket(
     items = tuple(_ticket_item(item, reservation) for item in output.items)
     ids: ArrayAt | bytes = output.input_ids.tobytes()
     if items:
-        ids = reservation.place(output.input_ids, DType.INT64)
+        ids = reservation.put(output.input_ids, DType.INT64)
     mrope, delta = _place_positions(output.positions, reservation)
     return Ticket(rid, attempt, model, reservation.handles, ids, items, mrope, delta, sampling)
 
@@ -32,7 +32,7 @@ def make_ticket(
 def _place_positions(positions: Positions | None, reservation: Reservation) -> tuple[ArrayAt | None, int]:
     if positions is None:
         return None, 0
-    return reservation.place(positions.mrope, DType.INT64), positions.delta
+    return reservation.put(positions.mrope, DType.INT64), positions.delta
 
 
 def _ticket_item(item: Item, reservation: Reservation) -> TicketItem:
@@ -49,11 +49,19 @@ def _ticket_item(item: Item, reservation: Reservation) -> TicketItem:
     )
 
 
-def describe(output: Output, body: TaskBody, store: MediaStore) -> dict[str, Any]:
-    """The answer of ``/v1/preprocess``, but for what only the API knows."""
+def describe(output: Output, body: TaskBody, store: MediaStore, cached: Sequence[bool]) -> dict[str, Any]:
+    """The answer of ``/v1/preprocess``, but for what only the API knows.
+
+    Args:
+        output: the result.
+        body: what was asked for.
+        store: where features go that the caller wants whole.
+        cached: for each item, whether its feature was found rather than made.
+    """
+    items = zip(output.items, cached, strict=True)
     return {
         "input_ids": output.input_ids.tolist(),
-        "items": [_describe_item(item, body.features, store) for item in output.items],
+        "items": [_describe_item(item, body.features, store) | {"cached": found} for item, found in items],
         "mrope": _describe_positions(output.positions),
     }
 
@@ -83,7 +91,6 @@ def _describe_item(item: Item, features: str, store: MediaStore) -> dict[str, An
         "offsets": [[span.first, span.last] for span in item.spans],
         "hash": f"{item.hash or 0:016x}",
         "digest": item.digest,
-        "cached": False,
         "feature": feature,
         "model_specific_data": dict(item.model_specific),
     }

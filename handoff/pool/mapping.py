@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from forebay.errors import ConfigurationError, Failed
+from handoff.drafts import draft
 from handoff.pool import ledger, space
 from handoff.pool.placement import ANYWHERE, Placement, populate
 from handoff.pool.table import PAGE, Number, PoolIdentity, Table, aligned, read_identity, slots_for, table_bytes
@@ -32,15 +33,10 @@ def create(path: Path, data_bytes: int, installation: str = "", placement: Place
     slots = slots_for(data_bytes)
     offset = aligned(table_bytes(slots), placement.page_bytes)
     identity = PoolIdentity(secrets.token_hex(8), installation, slots, offset, data_bytes)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    try:
+    with draft(path) as (hidden, fd):
         _reserve(fd, path, offset + data_bytes, placement)
         _write_head(fd, identity)
-        os.link(draft, path)  # unlike a rename, refuses to replace one that is in use
-    finally:
-        os.close(fd)
-        draft.unlink()
+        os.link(hidden, path)  # unlike a rename, refuses to replace one that is in use
 
 
 def _reserve(fd: int, path: Path, total: int, placement: Placement) -> None:
@@ -93,7 +89,7 @@ class Mapping:
         self._looking, self._changing = _Looking(self), _Changing(self)
         self._total = identity.data_offset + identity.data_bytes
         # Reentrant, because an exception from a signal handler may come between taking it and noting that it is taken.
-        # Such a process goes on, and its next step gives back both this lock and the file's.
+        # Such a process goes on, and does not wait for itself; see ``settle``.
         self._threads = threading.RLock()
         # Page faults on first touch cost more than the copy itself; take them all now. An older kernel refuses the
         # advice, and then they come one by one.
@@ -148,6 +144,13 @@ class Mapping:
     def _leave(self) -> None:
         fcntl.lockf(self._fd, fcntl.LOCK_UN)
         self._threads.release()
+
+    def settle(self) -> None:
+        """Give back the lock that this thread holds because an exception came between taking it and giving it back."""
+        fcntl.lockf(self._fd, fcntl.LOCK_UN)
+        with suppress(RuntimeError):  # it is no longer ours
+            while True:
+                self._threads.release()
 
     def _check_whole(self) -> None:
         size = os.fstat(self._fd).st_size

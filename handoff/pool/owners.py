@@ -8,8 +8,10 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
+
+from forebay.errors import ConfigurationError
+from handoff.drafts import draft
 
 
 def _path(folder: Path, owner: str) -> Path:
@@ -20,13 +22,28 @@ class Owner:
     """The life of one process, as others on the node can see it. Make it after a fork."""
 
     def __init__(self, folder: Path, role: str) -> None:
-        self.id = f"{role}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._path = _path(folder, self.id)
+        self._take(folder, f"{role}-{os.getpid()}-{secrets.token_hex(4)}")
+
+    @classmethod
+    def named(cls, folder: Path, name: str) -> Owner:
+        """A life whose name others know before it begins.
+
+        Raises:
+            ConfigurationError: somebody of that name lives.
+        """
+        if is_alive(folder, name):
+            raise ConfigurationError(f"{name} lives in {folder} already")
+        owner = cls.__new__(cls)
+        owner._take(folder, name)
+        return owner
+
+    def _take(self, folder: Path, name: str) -> None:
+        self.id = name
+        self._path = _path(folder, name)
         # Locked before it has its name: nobody can find it and see it unlocked.
-        hidden = folder / f".{self._path.name}"
-        self._fd = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-        hidden.rename(self._path)
+        with draft(self._path) as (hidden, fd):
+            self._fd = os.dup(fd)
+            hidden.rename(self._path)
 
     def close(self) -> None:
         """End this life. Safe to call twice."""
@@ -51,11 +68,16 @@ def is_alive(folder: Path, owner: str) -> bool:
     return False
 
 
-def bury(folder: Path) -> list[str]:
-    """Remove the lock files of the dead and name them."""
+def the_dead(folder: Path) -> list[str]:
+    """Whose lock files are left, though nobody holds their locks."""
     names = [path.name.removeprefix("owner-") for path in folder.glob("owner-*")]
-    dead = [name for name in names if not is_alive(folder, name)]
-    for name in dead:
-        with suppress(FileNotFoundError):
-            _path(folder, name).unlink()
-    return dead
+    return [name for name in names if not is_alive(folder, name)]
+
+
+def bury_one(folder: Path, owner: str) -> bool:
+    """Remove the lock file of a dead one; ``False`` when somebody else has."""
+    try:
+        _path(folder, owner).unlink()
+    except FileNotFoundError:
+        return False
+    return True

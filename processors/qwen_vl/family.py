@@ -60,6 +60,7 @@ class QwenVL(Processor):
             placeholders={Modality.IMAGE: self.settings.special.image_pad},
             rows_per_token=self.settings.geometry.merge**2,
             vocabulary=self.settings.vocabulary,
+            cacheable=True,
         )
 
     def config(self) -> Mapping[str, Any]:
@@ -93,7 +94,7 @@ class QwenVL(Processor):
         if not isinstance(media, Image):
             return super().process_item(media, work)
         geometry, dtype = self.settings.geometry, self.model.feature_dtype
-        grid = geometry.grid(media.height, media.width, _param(media, work))
+        grid = geometry.grid(media.height, media.width, media.param)
         array = work.empty(self._kernel.shape(grid), dtype)
         self._kernel.write(media.pixels, grid, array)
         feature = Feature.of(array, dtype, self._kernel.normalisation)
@@ -135,9 +136,3 @@ class Qwen3VL(QwenVL):
 def _grid(item: Processed) -> Grid:
     t, h, w = cast("list[int]", item.model_specific[GRID])
     return Grid(t, h, w)
-
-
-def _param(media: Media, work: Work) -> str:
-    """Where the caller put this image."""
-    images = [one for one in work.media if one.modality is Modality.IMAGE]
-    return next((f"image_data[{number}]" for number, one in enumerate(images) if one is media), "image_data")

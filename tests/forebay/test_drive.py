@@ -82,10 +82,10 @@ def test_without_a_vocabulary_the_tokenizer_knows_the_size():
     work = Work("r", Prompt(ids=(999, 1000)))
 
     with pytest.raises(Rejected, match=r"input_ids\[1\] is 1000; valid ids are \[0, 1000\)"):
-        prompt_ids(work, Words())
-    assert prompt_ids(work, None).tolist() == [999, 1000]
+        prompt_ids(work.prompt, Words())
+    assert prompt_ids(work.prompt, None).tolist() == [999, 1000]
     with pytest.raises(Rejected, match=r"input_ids\[0\] is -1; valid ids are 0 and above"):
-        prompt_ids(Work("r", Prompt(ids=(-1,))), None)
+        prompt_ids(Prompt(ids=(-1,)), None)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_without_a_vocabulary_the_tokenizer_knows_the_size():
 def test_a_prompt_without_a_token_is_the_callers_mistake(prompt, tokenizer, code):
     """Never an invalid result of the processor's."""
     with pytest.raises(Rejected) as caught:
-        prompt_ids(Work("r", prompt), tokenizer)
+        prompt_ids(prompt, tokenizer)
 
     assert caught.value.code == code
 

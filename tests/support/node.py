@@ -16,7 +16,7 @@ from forebay.task import Kind, MediaRef, Task, TaskBody, seal
 from handoff.connection import Client
 from handoff.media import Spool
 from handoff.moves import Moves
-from handoff.pool import Owner, Pool, is_alive
+from handoff.pool import FeatureCache, Owner, Pool, is_alive
 from tests.support.toys import loaded
 from tests.support.ways import MODEL, NODE, Way
 from workers.driver import Driver
@@ -35,20 +35,22 @@ class Node:
     pool: Pool
     drivers: list[Driver] = field(default_factory=list)
 
-    def driver(self, processor: Processor | None = None) -> Driver:
-        """A child that lives until the test ends."""
+    def driver(self, processor: Processor | None = None, *, cached: bool = False) -> Driver:
+        """A child that lives until the test ends, with or without a cache."""
         life = Owner(self.folder, "worker")
         processors: dict[str, LoadedProcessor] = {MODEL: loaded(processor, MODEL)}
+        pool = Pool(self.folder / "pool", life.id, writable=True)
         driver = Driver(
             node=NODE,
             secret=SECRET,
             redis=self.way.client,
             moves=self.way.moves,
-            pool=Pool(self.folder / "pool", life.id, writable=True),
+            pool=pool,
             store=self.store,
             processors=processors,
             is_alive=partial(is_alive, self.folder),
             life=life,
+            cache=FeatureCache(pool) if cached else None,
         )
         self.drivers.append(driver)
         return driver

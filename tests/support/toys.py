@@ -31,6 +31,7 @@ class Toy(Processor):
             extensions=ToyExtensions,
             rows_per_token=1,
             vocabulary=VOCABULARY,
+            cacheable=True,
         )
 
     def feature_bytes(self, media: Any) -> int:

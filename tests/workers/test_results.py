@@ -23,7 +23,8 @@ def store(tmp_path):
 
 
 def told(store, features, output=OUTPUT):
-    return describe(output, TaskBody(Kind.PREPROCESS, Prompt(ids=(1,)), features=features), store)
+    body = TaskBody(Kind.PREPROCESS, Prompt(ids=(1,)), features=features)
+    return describe(output, body, store, [True] * len(output.items))
 
 
 def test_a_result_is_described_without_its_features(store):
@@ -38,7 +39,7 @@ def test_a_result_is_described_without_its_features(store):
                 "offsets": [[1, 2]],
                 "hash": "00000000000000ff",
                 "digest": "sha256:x",
-                "cached": False,
+                "cached": True,
                 "feature": {"dtype": "float32", "shape": [2, 3]},
                 "model_specific_data": {"grid": [1, 2]},
             }
