@@ -5,5 +5,8 @@
 """
 
 from scheduler.intake import Intake, Taken
+from scheduler.opening import open_intake
+from scheduler.ranks import Broadcast, Ranks, torch_broadcast
+from scheduler.settings import SchedulerSettings
 
-__all__ = ["Intake", "Taken"]
+__all__ = ["Broadcast", "Intake", "Ranks", "SchedulerSettings", "Taken", "open_intake", "torch_broadcast"]

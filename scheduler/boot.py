@@ -12,17 +12,12 @@ from forebay.engine import Engine
 from forebay.errors import ConfigurationError, Failed
 from forebay.notify import notify
 from forebay.plugins import engine_class
-from handoff.connection import connect, require
-from handoff.keys import Keys
-from handoff.moves import Moves
-from handoff.pool import Owner, Pool
-from scheduler.intake import Intake
+from handoff.connection import require
 from scheduler.loop import Scheduler
+from scheduler.opening import open_intake
 from scheduler.settings import SchedulerSettings
 
 log = logging.getLogger(__name__)
-
-_LOOK_FOR_POOL_EVERY_S = 0.2
 
 
 def run_scheduler(settings: SchedulerSettings, engine_type: type[Engine] | None = None) -> int:
@@ -37,23 +32,14 @@ def run_scheduler(settings: SchedulerSettings, engine_type: type[Engine] | None 
     """
     require(settings.redis_url)
     engine = _load_engine(settings, engine_type or engine_class(settings.model))
-    _wait_for_pool(settings)
-    life = Owner(settings.folder, "scheduler")
-    intake = Intake(
-        redis=connect(settings.redis_url, f"scheduler-{settings.model.name}"),
-        moves=Moves(Keys(settings.prefix)),
-        pool=Pool(settings.pool_path, life.id, writable=False),
-        node=settings.node,
-        model=settings.model.name,
-    )
-    scheduler = Scheduler(intake, engine, settings.secret, settings.drain_s)
-    _stop_on_signals(scheduler)
     try:
-        _start(scheduler)
-        scheduler.run()
+        with open_intake(settings) as intake:
+            scheduler = Scheduler(intake, engine, settings.secret, settings.drain_s)
+            _stop_on_signals(scheduler)
+            _start(scheduler)
+            scheduler.run()
     finally:
         engine.close()
-        life.close()
     return 0
 
 
@@ -64,14 +50,6 @@ def _load_engine(settings: SchedulerSettings, cls: type[Engine] | None) -> Engin
     engine = cls.create(settings.model)
     log.info("engine loaded", extra={"model": settings.model.name, "seconds": round(time.monotonic() - began, 2)})
     return engine
-
-
-def _wait_for_pool(settings: SchedulerSettings) -> None:
-    give_up_at = time.monotonic() + settings.pool_wait_s
-    while not settings.pool_path.exists():
-        if time.monotonic() > give_up_at:
-            raise ConfigurationError(f"no feature pool at {settings.pool_path}; the node's worker makes it")
-        time.sleep(_LOOK_FOR_POOL_EVERY_S)
 
 
 def _start(scheduler: Scheduler) -> None:

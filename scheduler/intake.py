@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,15 +16,17 @@ import numpy as np
 
 from forebay.engine import Admission, AdmittedItem, Room
 from forebay.features import Int64Array, Positions
-from forebay.ticket import ArrayAt, Ticket, TicketItem
+from forebay.ticket import ArrayAt, Handle, Ticket, TicketItem
 from handoff.connection import MAX_BLOCK_MS, Client, redis_failures
 from handoff.moves import Claimed, Moves
 from handoff.pool import Block, LiveViewError, Pool, StaleHandleError
 from handoff.scripts import perform
+from scheduler.ranks import Ranks, Share, Turn, reader_of
 
 log = logging.getLogger(__name__)
 
 ANY_SIZE = 2**53  # as token room: whatever its size
+_KEEP_EVERY_S = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -42,14 +45,20 @@ class Taken:
 
 @dataclass(slots=True)
 class Intake:
-    """Claims tickets of one model on one node, under leases, for one scheduler process."""
+    """Claims tickets of one model on one node, under leases, for one scheduler process.
+
+    With several ranks each has an intake of its own; rank 0 claims, and all map. ``opening.open_intake`` makes one.
+    """
 
     redis: Client
     moves: Moves
     pool: Pool
     node: str
     model: str
+    ranks: Ranks | None = None
     held: dict[str, Taken] = field(default_factory=dict)
+    _lost: list[str] = field(default_factory=list)
+    _kept_at: float = 0.0
     _lingering: list[Block] = field(default_factory=list)
 
     @property
@@ -65,14 +74,21 @@ class Intake:
     def poll(self, room: Room) -> tuple[list[Taken], list[Claimed]]:
         """Claim what fits the room, in order, and map it.
 
+        With several ranks every rank calls this in step; only the room of rank 0 counts.
+
         Returns:
             What was taken, and what was claimed but whose features are gone or whose ticket cannot be read; the caller
-            ends or replays the latter.
+            ends or replays the latter. Ranks other than 0 are never given any of these.
 
         Raises:
-            Failed: Redis cannot be reached.
+            Failed: Redis cannot be reached. The other ranks then learn of nothing new.
         """
         self._release_lingering()
+        if self.ranks is not None:
+            return self._poll_together(self.ranks, room)
+        return self._claim(room)
+
+    def _claim(self, room: Room) -> tuple[list[Taken], list[Claimed]]:
         if room.requests < 1 or room.tokens < 1:
             return [], []
         nonce = secrets.token_hex(8)
@@ -80,7 +96,8 @@ class Intake:
         taken, gone = [], []
         for claimed in perform(self.redis, move):
             try:
-                taken.append(self._map(claimed))
+                ticket = Ticket.unpack(claimed.ticket)
+                taken.append(self._map(claimed.claim, ticket, ticket.blocks))
             except (StaleHandleError, ValueError) as error:
                 log.error("features gone", extra={"rid": claimed.rid, "reason": str(error)})
                 gone.append(claimed)
@@ -88,9 +105,56 @@ class Intake:
         self._release_lingering()
         return taken, gone
 
+    def _poll_together(self, ranks: Ranks, room: Room) -> tuple[list[Taken], list[Claimed]]:
+        if not ranks.leads:
+            return self._follow(ranks), []
+        shares: list[Share] = []
+        try:
+            claimed, gone = self._claim(room)
+            taken = [one for one in claimed if self._shared(one, ranks, shares, gone)]
+            self._keep_now_and_then()
+        finally:
+            # Whatever happens here, the others wait for a word.
+            ranks.broadcast(Turn(shares, self._lost).pack())
+        return taken, gone
+
+    def _follow(self, ranks: Ranks) -> list[Taken]:
+        turn = Turn.unpack(ranks.broadcast(None))
+        own = ranks.rank - 1
+        taken = [self._map(one.claim, Ticket.unpack(one.ticket), one.handles[own]) for one in turn.shares]
+        for one in taken:
+            earlier = self.held.get(one.rid)
+            if earlier is not None:  # the lease lapsed, and rank 0 has claimed the ticket again
+                self.release(earlier)
+            self.held[one.rid] = one
+        self._lost += turn.lost
+        return taken
+
+    def _shared(self, taken: Taken, ranks: Ranks, shares: list[Share], gone: list[Claimed]) -> bool:
+        """Take a hold on each block for each other rank, before any of them is told."""
+        readers = [reader_of(self.scheduler, rank) for rank in range(1, ranks.count)]
+        try:
+            handles = self.pool.share([block.handle for block in taken.blocks], readers)
+        except StaleHandleError as error:
+            log.error("features cannot be shared", extra={"rid": taken.rid, "reason": str(error)})
+            self.release(taken)
+            gone.append(Claimed(taken.rid, taken.claim, b""))
+            return False
+        shares.append(Share(taken.claim, taken.ticket.pack(), handles))
+        return True
+
+    def _keep_now_and_then(self) -> None:
+        if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
+            self._lost = self.keep()
+            self._kept_at = time.monotonic()
+
     def renew(self) -> list[Taken]:
-        """Extend the leases of everything held; what is no longer ours comes back, still mapped."""
-        return [self.held[rid] for rid in self.keep() if rid in self.held]
+        """Extend the leases of everything held; what is no longer ours comes back, still mapped.
+
+        With several ranks the leases are extended by ``poll``, and this says what it has learnt, on every rank alike.
+        """
+        lost, self._lost = (self.keep(), []) if self.ranks is None else (self._lost, [])
+        return [self.held[rid] for rid in lost if rid in self.held]
 
     def keep(self) -> list[str]:
         """Extend the leases and name what is lost. Another thread may do this while an engine's step lasts."""
@@ -119,12 +183,11 @@ class Intake:
         self.pool.free(block.handle)
         return True
 
-    def _map(self, claimed: Claimed) -> Taken:
-        ticket = Ticket.unpack(claimed.ticket)
+    def _map(self, claim: str, ticket: Ticket, handles: Sequence[Handle]) -> Taken:
         blocks: list[Block] = []
         try:
-            blocks.extend(self.pool.take(handle) for handle in ticket.blocks)
-            return Taken(claimed.claim, ticket, admission_of(ticket, blocks), tuple(blocks))
+            blocks.extend(self.pool.take(handle) for handle in handles)
+            return Taken(claim, ticket, admission_of(ticket, blocks), tuple(blocks))
         except (StaleHandleError, ValueError):
             self._lingering += blocks  # ours by now: while we live, nobody else would free them
             raise

@@ -7,11 +7,13 @@ verb can touch what is another request's; a block goes with the last hold, unles
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from forebay.errors import ForebayError
 from forebay.ticket import Handle
@@ -127,10 +129,12 @@ class Pool:
 
     def _allocate_rows(self, table: Table, sizes: Sequence[int], rid: str, attempt: int) -> list[int] | None:
         rows: list[int] = []
-        for size in sizes:
+        for number, size in enumerate(sizes):
             row = ledger.allocate(table, size, self.owner, rid, attempt)
-            while row is None and cache.evict_one(table):
-                row = ledger.allocate(table, size, self.owner, rid, attempt)
+            # One that waits for room asks again and again: entries go once that helps, and not before.
+            if row is None and cache.can_make_room(table, sum(sizes[number:])):
+                while row is None and cache.evict_one(table):
+                    row = ledger.allocate(table, size, self.owner, rid, attempt)
             if row is None:
                 for taken in rows:
                     ledger.drop(table, taken)
@@ -157,20 +161,30 @@ class Pool:
                 table.state[handle.slot] = HoldState.READING
         return self._block(handle, read_only=True)
 
-    def share(self, handle: Handle, reader: str) -> Handle:
-        """One more hold on a block that this process reads, for another rank; that one takes and frees it itself.
+    def share(self, handles: Sequence[Handle], readers: Sequence[str]) -> list[list[Handle]]:
+        """One more hold on each block that this process reads, for each other rank, which takes and frees it itself.
+
+        Returns:
+            Handles by reader, and for each of them by block.
 
         Raises:
-            StaleHandleError: as ``take``; or the table of holds is full.
+            StaleHandleError: as ``take``; or there are not enough holds left, and then none is taken.
         """
         with self.changing() as table:
-            self._check(table, handle)
-            detail = table.detail[handle.slot]
-            who = (self.owner, reader, detail["rid"].decode(), int(detail["attempt"]))
-            row = ledger.hold(table, int(table.block[handle.slot]), who, HoldState.SHARED)
-            if row is None:
-                raise StaleHandleError(f"no hold is left for {reader}; the table has {table.holds}")
-            return self._handle(table, row)
+            for handle in handles:
+                self._check(table, handle)
+            free = table.holds - int(np.count_nonzero(table.state))
+            if free < len(handles) * len(readers):
+                needed = f"{len(handles)} blocks for {len(readers)} more ranks"
+                raise StaleHandleError(f"the pool has {free} holds left; {needed} need {len(handles) * len(readers)}")
+            return [[self._share(table, handle, reader) for handle in handles] for reader in readers]
+
+    def _share(self, table: Table, handle: Handle, reader: str) -> Handle:
+        detail = table.detail[handle.slot]
+        who = (self.owner, reader, detail["rid"].decode(), int(detail["attempt"]))
+        row = ledger.hold(table, table.cells.block[handle.slot], who, HoldState.SHARED)
+        assert row is not None
+        return self._handle(table, row)
 
     def free(self, handle: Handle) -> bool:
         """Give a hold up. ``False`` when that was done before, or another process reads the block by now."""
@@ -190,6 +204,30 @@ class Pool:
             self._drop(table, row)
             table.numbers[Number.ORPHANS] += 1
         return True
+
+    def abandon_all(self, keep: Collection[Handle] = ()) -> int:
+        """Give up whatever this process has in the pool and no ticket owns, for one that was interrupted anywhere.
+
+        An exception from a signal handler may come before a verb's answer has arrived: then blocks, a place in the line
+        or a flight are held by somebody who lives and does not know of them.
+
+        Args:
+            keep: blocks that stay, because their bytes are looked at.
+
+        Returns:
+            How many holds were given up.
+        """
+        self._map.settle()
+        kept = {handle.generation for handle in keep}
+        with self.changing() as table:
+            writing = np.flatnonzero(table.state == HoldState.WRITING)
+            mine = writing[table.detail["owner"][writing] == self.owner.encode()].tolist()
+            rows = [row for row in mine if table.cells.generation[row] not in kept]
+            for row in rows:
+                self._drop(table, row)
+            line.leave_all(table, self.owner)
+            cache.end_flights(table, self.owner)
+        return len(rows)
 
     def _drop(self, table: Table, row: int) -> None:
         ledger.drop(table, row)
@@ -281,9 +319,11 @@ class Pool:
 
     def holds(self, table: Table, handle: Handle) -> bool:
         """Whether a handle still names a hold of this pool."""
-        if handle.pool != self.id:
+        cells, row = table.cells, handle.slot
+        if handle.pool != self.id or not 0 <= row < table.holds or cells.generation[row] != handle.generation:
             return False
-        return bool(table.cells.state[handle.slot]) and table.cells.generation[handle.slot] == handle.generation
+        slot = cells.block[row]  # a ticket that names other bytes is broken, and is not shown them
+        return bool(cells.state[row]) and (cells.offset[slot], cells.length[slot]) == (handle.offset, handle.length)
 
     def _is_read_elsewhere(self, table: Table, handle: Handle) -> bool:
         # A worker that never heard that its ticket was parked, or a scheduler whose lease has lapsed, must not pull

@@ -112,7 +112,7 @@ def test_a_model_without_an_engine_cannot_start(settings):
 
 def test_a_node_without_a_pool_is_told_which_file_is_missing(settings, monkeypatch):
     """After the time that the worker had to make it."""
-    monkeypatch.setattr("scheduler.boot._LOOK_FOR_POOL_EVERY_S", 0.01)
+    monkeypatch.setattr("scheduler.opening._LOOK_FOR_POOL_EVERY_S", 0.01)
 
     with pytest.raises(ConfigurationError, match=rf"no feature pool at {settings.pool_path}"):
         run_scheduler(replace(settings, pool_wait_s=0), Leaving)
@@ -120,7 +120,7 @@ def test_a_node_without_a_pool_is_told_which_file_is_missing(settings, monkeypat
 
 def test_a_scheduler_waits_for_its_worker_to_make_the_pool(client, settings, monkeypatch):
     """They are started together."""
-    monkeypatch.setattr("scheduler.boot._LOOK_FOR_POOL_EVERY_S", 0.01)
+    monkeypatch.setattr("scheduler.opening._LOOK_FOR_POOL_EVERY_S", 0.01)
     monkeypatch.setattr("scheduler.boot.Scheduler.run", lambda self: None)
     making = threading.Timer(0.05, Pool.create, [settings.pool_path, 4096])
     making.start()
