@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from api.register import Register
 from api.replies import Replies
@@ -24,7 +27,10 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._by_name = {metric.name: self._make(metric) for metric in table.TABLE}
+        self._counted = CountedElsewhere()
+        self.registry.register(self._counted)
+        elsewhere = table.COUNTED_BY_A_POOL.values()
+        self._by_name = {metric.name: self._make(metric) for metric in table.TABLE if metric not in elsewhere}
 
     def _make(self, metric: Metric) -> Any:
         extra = {"buckets": metric.buckets} if metric.buckets else {}
@@ -50,8 +56,9 @@ class Metrics:
         nodes = await register.nodes()
         with redis_failures():
             self[table.LIVE].set(await redis.zcard(keys.due))
-        for gauge in (table.QUEUED, table.PARKED, table.POOL_BYTES, table.POOL_USED_BYTES, table.POOL_BLOCKS):
+        for gauge in (table.QUEUED, table.PARKED, *table.OF_A_POOL.values()):
             self[gauge].clear()  # a node that has gone leaves no series behind
+        self._counted.by_node = {node.name: node.pool.get("counters", {}) for node in nodes}
         for node in nodes:
             await self._of_node(node, redis, keys)
         return generate_latest(self.registry)
@@ -64,9 +71,19 @@ class Metrics:
             for model in node.processors:
                 parked: Any = redis.zcard(keys.parked(node.name, model))
                 self[table.PARKED].labels(node.name, model).set(await parked)
-        for gauge, fact in (
-            (table.POOL_BYTES, "data_bytes"),
-            (table.POOL_USED_BYTES, "used_bytes"),
-            (table.POOL_BLOCKS, "blocks"),
-        ):
+        for fact, gauge in table.OF_A_POOL.items():
             self[gauge].labels(node.name).set(node.pool.get(fact, 0))
+
+
+class CountedElsewhere(Collector):
+    """Counters that a node's pool keeps; this process only passes them on."""
+
+    def __init__(self) -> None:
+        self.by_node: Mapping[str, Mapping[str, int]] = {}
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        for fact, metric in table.COUNTED_BY_A_POOL.items():
+            family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for node, counters in self.by_node.items():
+                family.add_metric([node], counters.get(fact, 0))
+            yield family

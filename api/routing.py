@@ -53,7 +53,8 @@ def choose_node(model: str, kind: Kind, nodes: Sequence[NodeView]) -> str:
 
 
 def _pool_use(node: NodeView) -> float:
-    return node.pool.get("used_bytes", 0) / max(1, node.pool.get("data_bytes", 1))
+    used, whole = int(node.pool.get("used_bytes", 0)), int(node.pool.get("data_bytes", 1))
+    return used / max(1, whole)
 
 
 def choose_lane(sizes_bytes: Sequence[int]) -> str:

@@ -34,7 +34,8 @@ class NodeView:
     name: str
     processors: Mapping[str, ProcessorOffer] = field(default_factory=dict)
     engines: tuple[str, ...] = ()
-    pool: Mapping[str, int] = field(default_factory=dict)
+    pool: Mapping[str, Any] = field(default_factory=dict)
+    """How full the node's feature pool is, and under ``counters`` what it has counted."""
 
 
 def announce(client: Client, keys: Keys, node: str, part: str, facts: Mapping[str, Any]) -> None:

@@ -34,6 +34,7 @@ class Record:
     deadline_ms: int
     lapses: int
     body: bytes
+    ticket: bytes
     times_ms: Mapping[str, int]
     worker_ms: Mapping[str, float] = field(default_factory=dict)
     problem: Problem | None = None
@@ -64,6 +65,7 @@ class Record:
             deadline_ms=int(plain("deadline")),
             lapses=int(plain("lapses") or 0),
             body=text.get("body", b""),
+            ticket=text.get("ticket", b""),
             times_ms={name: int(text[f"t_{name}"]) for name in _TIMES if f"t_{name}" in text},
             worker_ms=msgpack.unpackb(text["timings"]) if text.get("timings") else {},
             problem=read_problem(text.get("problem", b"")),

@@ -1,21 +1,20 @@
 """The janitor of a node: ends or replays what stands still, and frees what nobody holds.
 
-It removes only what is provably dead: a block whose writer's or reader's lock file can be taken, or whose request
-has ended. One janitor sweeps a node at a time; two would do no harm.
+It removes only what is provably dead; ``sweep.py`` says what that is. One janitor sweeps a node at a time; two would do
+no harm.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from forebay.errors import Problem
-from forebay.states import State
 from forebay.task import BadTaskError
 from forebay.ticket import Ticket
 from handoff import nodes, record
@@ -23,18 +22,16 @@ from handoff.connection import Client, redis_failures
 from handoff.keys import Keys
 from handoff.media import RedisStore, Spool
 from handoff.moves import End, Fence, Moves
-from handoff.pool import BlockInfo, Pool, is_alive
-from handoff.pool.owners import bury
-from handoff.pool.table import HoldState
+from handoff.pool import Pool, is_alive
 from handoff.record import Record
 from handoff.requeue import requeue
 from handoff.scripts import perform
 from workers.driver import abandoned
 from workers.reconcile import Surroundings, Verdict, judge
+from workers.sweep import Sweep
 
 log = logging.getLogger(__name__)
 
-_GRACE_S = 5.0  # between a block and the record that speaks of it there is at most one Redis call
 _LEASE_MS = 10_000
 _SPOOL_EVERY_S = 60.0
 
@@ -67,9 +64,16 @@ class Janitor:
             for rid in perform(self.redis, self.moves.lapse(self.node, model)):
                 log.warning("lease lapsed, parked again", extra={"rid": rid, "model": model})
         self._purge()
-        self._sweep_pool()
-        bury(self.folder)
+        for finding in self.sweep.findings():
+            if finding.remove():
+                extra = {"what": finding.what, "name_": finding.name, "why": finding.why}
+                log.warning("swept", extra=extra | {"size_bytes": finding.size_bytes})
         self._sweep_spool()
+
+    @property
+    def sweep(self) -> Sweep:
+        """What looks for that which nobody holds."""
+        return Sweep(self.folder, self.pool, self.redis, self.keys)
 
     def _is_our_turn(self) -> bool:
         name = self.keys.janitor(self.node)
@@ -84,17 +88,29 @@ class Janitor:
         now_ms, rids = perform(self.redis, self.moves.overdue())
         if not rids:
             return
+        for found, verdict in self.judgements(now_ms, rids):
+            self._act(found, verdict)
+
+    def judgements(self, now_ms: int, rids: Sequence[str]) -> Iterator[tuple[Record, Verdict]]:
+        """What should become of each request; nothing is done about it."""
         around = Surroundings(
             self.node,
             now_ms,
             frozenset(nodes.live_nodes(self.redis, self.keys, now_ms)),
             partial(is_alive, self.folder),
             self._backlog,
+            self._has_features,
         )
         for rid in rids:
             found = record.read(self.redis, self.keys, rid)
             if found is not None:
-                self._act(found, judge(found, around))
+                yield found, judge(found, around)
+
+    def _has_features(self, found: Record) -> bool:
+        try:
+            return all(map(self.pool.is_current, Ticket.unpack(found.ticket).blocks))
+        except ValueError:  # a ticket of another release: no scheduler of ours could read it either
+            return False
 
     def _backlog(self, found: Record) -> int:
         with redis_failures():
@@ -130,29 +146,6 @@ class Janitor:
                 return
             for handle in Ticket.unpack(packed).blocks:
                 self.pool.free(handle)
-
-    def _sweep_pool(self) -> None:
-        for info in self.pool.blocks():
-            if self._is_orphan(info) and self.pool.free_if(info):
-                extra = {"rid": info.rid, "state": info.state.name, "size_bytes": info.handle.length}
-                log.warning("orphaned block freed", extra=extra)
-
-    def _is_orphan(self, info: BlockInfo) -> bool:
-        if info.state is HoldState.WRITING:
-            return not is_alive(self.folder, info.owner)
-        if info.state is HoldState.READING and is_alive(self.folder, info.reader):
-            return False
-        return time.time() - info.since > _GRACE_S and not self._is_spoken_for(info)
-
-    def _is_spoken_for(self, info: BlockInfo) -> bool:
-        """Whether a live record still leads to a parked or read block."""
-        found = record.read(self.redis, self.keys, info.rid)
-        if found is None or found.attempt != info.attempt:
-            return False
-        # A worker marks its blocks parked just before it parks the ticket.
-        return found.state in (State.PARKED, State.ADMITTED) or (
-            found.state is State.PROCESSING and is_alive(self.folder, found.owner)
-        )
 
     def _sweep_spool(self) -> None:
         if isinstance(self.store, Spool) and time.monotonic() - self._spool_swept_at > _SPOOL_EVERY_S:

@@ -33,6 +33,8 @@ class Surroundings:
     is_alive: Callable[[str], bool]
     backlog: Callable[[Record], int]
     """Messages waiting on the queue that the record names."""
+    has_features: Callable[[Record], bool]
+    """Whether a parked request's ticket leads to blocks of the pool."""
 
 
 def judge(record: Record, around: Surroundings) -> Verdict:
@@ -49,6 +51,8 @@ def judge(record: Record, around: Surroundings) -> Verdict:
         return Verdict.LEAVE
     if record.state is State.PROCESSING and not around.is_alive(record.owner):
         return _next(record)
+    if record.state is State.PARKED and not around.has_features(record):
+        return _next(record)  # the pool was made anew, or somebody freed what was not theirs
     if record.state is State.QUEUED and _has_lost_its_message(record, around):
         return Verdict.SEND_AGAIN
     return Verdict.LEAVE

@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 from forebay import ConfigurationError
 from handoff.pool import Owner, Pool
-from launch.pool import find_pool, pool, pool_map
+from launch.pool import pool
+from launch.pool.find import find_pool
+from launch.pool.view import pool_map
 
 
 def test_blocks_are_shown_with_their_state_their_request_and_the_dead(shm: Path):
@@ -34,7 +36,7 @@ def test_blocks_are_shown_with_their_state_their_request_and_the_dead(shm: Path)
 
 def test_an_empty_pool_is_all_free():
     """Nothing taken, nothing but dots."""
-    assert pool_map([], 1 << 20) == "." * 64
+    assert pool_map([], [], 1 << 20) == "." * 64
 
 
 def test_a_missing_pool_is_named_with_those_there_are(tmp_path: Path):

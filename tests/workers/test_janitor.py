@@ -20,6 +20,7 @@ from tests.support.neighbour import neighbour
 from tests.support.node import SECRET
 from tests.support.ways import MODEL, NODE
 from workers import janitor as module
+from workers import sweep
 from workers.janitor import Janitor
 
 pytestmark = pytest.mark.service
@@ -51,7 +52,7 @@ def make_janitor(node, me):
 @pytest.fixture
 def no_grace(monkeypatch):
     """Every block is older than the grace period."""
-    monkeypatch.setattr(module, "_GRACE_S", -1.0)
+    monkeypatch.setattr(sweep, "_GRACE_S", -1.0)
 
 
 def states(node):

@@ -25,12 +25,20 @@ def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, 
         deadline_ms=deadline_ms,
         lapses=0,
         body=b"",
+        ticket=b"",
         times_ms={} if state == "accepted" else {"queued": queued_ms},
     )
 
 
-def verdict(record, backlog=0):
-    around = Surroundings("n1", NOW, frozenset({"n1", "n2"}), lambda owner: owner == "alive", lambda _: backlog)
+def verdict(record, backlog=0, *, features=True):
+    around = Surroundings(
+        node="n1",
+        now_ms=NOW,
+        live_nodes=frozenset({"n1", "n2"}),
+        is_alive=lambda owner: owner == "alive",
+        backlog=lambda _: backlog,
+        has_features=lambda _: features,
+    )
     return judge(record, around)
 
 
@@ -69,7 +77,7 @@ def test_a_request_of_another_living_node_is_that_nodes(state):
 
 def test_our_own_node_lives_while_we_judge():
     """Even if its announcement is late."""
-    around = Surroundings("n1", NOW, frozenset(), lambda _: True, lambda _: 0)
+    around = Surroundings("n1", NOW, frozenset(), lambda _: True, lambda _: 0, lambda _: True)
 
     assert judge(request("processing"), around) is Verdict.LEAVE
 
@@ -111,3 +119,11 @@ def test_a_message_that_was_only_sent_again_does_not_count_as_an_attempt():
 def test_what_waits_or_runs_on_this_node_is_left_to_leases_and_deadlines(state):
     """The scheduler's lease says whether it lives."""
     assert verdict(request(state, queued_ms=0, owner="dead")) is Verdict.LEAVE
+
+
+def test_a_parked_request_whose_features_are_gone_is_tried_again():
+    """The pool was made anew; only a ticket that waits is judged so, for a scheduler that has it sees for itself."""
+    assert verdict(request("parked"), features=False) is Verdict.NEXT_ATTEMPT
+    assert verdict(request("parked", attempt=MAX_ATTEMPTS), features=False) is Verdict.ABANDON
+    assert verdict(request("admitted"), features=False) is Verdict.LEAVE
+    assert verdict(request("parked")) is Verdict.LEAVE

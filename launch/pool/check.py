@@ -1,0 +1,104 @@
+"""``forebay pool check``: a round of the janitor that does nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.table import Column, Table
+from rich.text import Text
+
+from forebay.errors import ConfigurationError
+from handoff.connection import Client, connect, redis_failures, require, texts
+from handoff.keys import Keys
+from handoff.media import RedisStore
+from handoff.moves import Moves
+from handoff.pool import Pool
+from handoff.record import Record
+from workers.about import About
+from workers.janitor import Janitor
+from workers.reconcile import Verdict
+from workers.sweep import Finding
+
+_MOST_REQUESTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the janitor would do now.
+
+    Attributes:
+        findings: what it would remove.
+        judgements: requests that it would end or queue again.
+        asked: how many live requests were looked at, of how many.
+    """
+
+    findings: Sequence[Finding]
+    judgements: Sequence[tuple[Record, Verdict]]
+    asked: tuple[int, int]
+
+
+def look(pool: Pool, folder: Path) -> Found:
+    """Look as the node's janitor does, and leave everything as it is.
+
+    Raises:
+        ConfigurationError: no worker has left its note in the folder, or its Redis does not answer.
+    """
+    about = _about(folder)
+    require(about.redis_url)
+    redis = connect(about.redis_url, "check")
+    try:
+        return _look(_janitor(about, pool, folder, redis), redis)
+    finally:
+        redis.close()
+
+
+def _about(folder: Path) -> About:
+    about = About.read(folder)
+    if about is None:
+        raise ConfigurationError(f"{folder}: no worker has left a note there of the Redis that it uses")
+    return replace(about, redis_url=os.environ.get("REDIS_URL", about.redis_url))
+
+
+def _janitor(about: About, pool: Pool, folder: Path, redis: Client) -> Janitor:
+    keys = Keys(f"{about.deployment}:")
+    return Janitor(
+        me="check",
+        node=about.node,
+        folder=folder,
+        secret=b"",  # for queuing again, which is not done here
+        redis=redis,
+        moves=Moves(keys),
+        pool=pool,
+        store=RedisStore(redis, keys),
+        models=about.models,
+    )
+
+
+def _look(janitor: Janitor, redis: Client) -> Found:
+    due = janitor.keys.due
+    with redis_failures():
+        seconds, micros = redis.time()
+        live: Any = redis.zcard(due)
+        rids = texts(redis.zrange(due, 0, _MOST_REQUESTS - 1))
+    judged = janitor.judgements(seconds * 1000 + micros // 1000, rids)
+    moving = [(found, verdict) for found, verdict in judged if verdict is not Verdict.LEAVE]
+    return Found(list(janitor.sweep.findings()), moving, (len(rids), int(live)))
+
+
+def table(found: Found) -> Group:
+    """What was found, for the terminal."""
+    looked, live = found.asked
+    lines: list[Text | Table] = [Text(f"{looked} of {live} live requests looked at")]
+    if not (found.findings or found.judgements):
+        return Group(*lines, Text("nothing to remove, nothing to replay"))
+    shown = Table("would", "what", Column("which", overflow="fold"), Column("why", overflow="fold"), "MiB")
+    for finding in found.findings:
+        shown.add_row("remove", finding.what, finding.name, finding.why, f"{finding.size_bytes / (1 << 20):.1f}")
+    for record, verdict in found.judgements:
+        shown.add_row(verdict.value, "request", record.rid, f"{record.state}, attempt {record.attempt}", "")
+    return Group(*lines, shown)
