@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import numpy.typing as npt
 
 from handoff.pool import ledger
 from handoff.pool.table import Number, Table
@@ -49,20 +50,39 @@ def forget(table: Table, slot: int) -> None:
         ledger.give_back(table, slot)
 
 
+def can_make_room(table: Table, size: int) -> bool:
+    """Whether so many bytes can be taken, in one piece or in several, once every entry is gone that may go."""
+    if table.free_hold() is None:  # entries that nobody holds have none to give
+        return False
+    stays = (table.refs > 0) | (table.pinned > 0)
+    return int(table.starts[table.numbers[Number.BLOCKS]]) - int(table.length[stays].sum()) >= size
+
+
 def evict_one(table: Table) -> bool:
     """Forget the least recently used entry that nobody holds; ``False`` when there is none."""
-    idle = np.flatnonzero((table.entry > 0) & (table.refs == 0) & (table.pinned == 0))
+    return _evict(table, _idle(table))
+
+
+def trim(table: Table) -> None:
+    """Keep what nobody holds within the budget. An entry that is larger than all of it takes no other with it."""
+    budget = table.numbers[Number.CACHE_BUDGET]
+    while table.numbers[Number.CACHED_BYTES] > budget:
+        idle = _idle(table)
+        large = idle[table.length[idle] > budget]
+        if not _evict(table, large if large.size else idle):
+            return
+
+
+def _idle(table: Table) -> npt.NDArray[np.intp]:
+    return np.flatnonzero((table.entry > 0) & (table.refs == 0) & (table.pinned == 0))
+
+
+def _evict(table: Table, idle: npt.NDArray[np.intp]) -> bool:
     if not idle.size:
         return False
     forget(table, int(idle[table.used[idle].argmin()]))
     table.numbers[Number.EVICTIONS] += 1
     return True
-
-
-def trim(table: Table) -> None:
-    """Keep what nobody holds within the budget."""
-    while table.numbers[Number.CACHED_BYTES] > table.numbers[Number.CACHE_BUDGET] and evict_one(table):
-        pass
 
 
 # what is being made
@@ -99,7 +119,13 @@ def take_over(table: Table, row: int, owner: str) -> tuple[int, int]:
 
 
 def end_flight(table: Table, row: int, serial: int) -> None:
-    """It is made, or will not be. Harmless when somebody else has taken it over."""
+    """It is made, or will not be. Harmless when it has ended, or somebody else has taken it over."""
     if table.flights["serial"][row] == serial:
         table.flights["serial"][row] = 0
         table.flight_tag[row] = 0
+
+
+def end_flights(table: Table, owner: str) -> None:
+    """Whatever ``owner`` was making, it will not make."""
+    for row in np.flatnonzero(table.flights["owner"] == owner.encode()).tolist():
+        end_flight(table, row, int(table.flights["serial"][row]))

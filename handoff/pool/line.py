@@ -41,6 +41,13 @@ def leave(table: Table, turn: int) -> None:
         table.numbers[Number.WAITING] -= 1
 
 
+def leave_all(table: Table, owner: str) -> None:
+    """``owner`` waits no longer, however often it does."""
+    for waiter in waiting(table):
+        if waiter.owner == owner:
+            leave(table, waiter.turn)
+
+
 def waiting(table: Table) -> list[Waiter]:
     """Everybody in the line, first to last."""
     rows = table.waiters[table.waiters["turn"] > 0]

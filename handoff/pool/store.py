@@ -129,7 +129,11 @@ class FeatureCache:
 
         Raises:
             StaleHandleError: the block is no longer held.
+            ValueError: the description does not lie within it.
         """
+        start, length = note
+        if not 0 <= start <= start + length <= handle.length:
+            raise ValueError(f"{length} bytes at {start} do not lie in a block of {handle.length} bytes")
         with self._pool.changing() as table:
             if not self._pool.holds(table, handle):
                 raise StaleHandleError(f"slot {handle.slot} is no longer held")

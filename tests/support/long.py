@@ -1,0 +1,7 @@
+"""How much is tried: a sample that takes seconds, or with ``FOREBAY_LONG_TESTS=1`` everything."""
+
+from __future__ import annotations
+
+import os
+
+LONG = os.environ.get("FOREBAY_LONG_TESTS") == "1"
