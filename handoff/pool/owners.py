@@ -19,7 +19,11 @@ def _path(folder: Path, owner: str) -> Path:
 
 
 class Owner:
-    """The life of one process, as others on the node can see it. Make it after a fork."""
+    """The life of one process, as others on the node can see it. Make it after a fork.
+
+    Raises:
+        ConfigurationError: no lock file can be made in the folder.
+    """
 
     def __init__(self, folder: Path, role: str) -> None:
         self._take(folder, f"{role}-{os.getpid()}-{secrets.token_hex(4)}")
@@ -29,7 +33,7 @@ class Owner:
         """A life whose name others know before it begins.
 
         Raises:
-            ConfigurationError: somebody of that name lives.
+            ConfigurationError: somebody of that name lives, or no lock file can be made.
         """
         if is_alive(folder, name):
             raise ConfigurationError(f"{name} lives in {folder} already")
@@ -41,9 +45,12 @@ class Owner:
         self.id = name
         self._path = _path(folder, name)
         # Locked before it has its name: nobody can find it and see it unlocked.
-        with draft(self._path) as (hidden, fd):
-            self._fd = os.dup(fd)
-            hidden.rename(self._path)
+        try:
+            with draft(self._path) as (hidden, fd):
+                hidden.rename(self._path)
+                self._fd = os.dup(fd)
+        except OSError as error:
+            raise ConfigurationError(f"{folder}: no lock file can be made there: {error.strerror}") from error
 
     def close(self) -> None:
         """End this life. Safe to call twice."""
