@@ -30,8 +30,9 @@ types: $(VENV)/.test ## Strict types
 
 check: lint types test ## What CI runs
 
-bench: $(VENV)/.test ## Measure kernel and tier, print a table, write JSON
+bench: $(VENV)/.test ## Measure kernel, tier and hand-off, print tables, write JSON
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.handoff
 
 format: $(VENV)/.test ## Put the code into shape
 	$(BIN)/ruff format .

