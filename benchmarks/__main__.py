@@ -37,6 +37,9 @@ def in_processes(code: str, count: int) -> list[str]:
     return [output.splitlines()[-1] for output in outputs]
 
 
+_CACHED = {"no picture comes twice": tier.NOTHING_TWICE, "every picture is known": tier.ALL_KNOWN}
+
+
 def main() -> None:
     console = Console()
     console.print("1280x720 JPEG, quality 90, to 1288x728 Qwen2-VL features (22.5 MB float32)\n")
@@ -47,6 +50,8 @@ def main() -> None:
     result = tier.measure()
     rest_ms = result.rest_ms(busy_ms)
     _show_tier(console, result, rest_ms, busy_ms)
+    cached = {name: tier.measure(traffic) for name, traffic in _CACHED.items()}
+    _show_cache(console, {"cache off": result, **cached})
     report = {
         "machine": {"cores": os.cpu_count(), "processor": platform.processor() or platform.machine()},
         "kernel": costs,
@@ -54,6 +59,7 @@ def main() -> None:
         "kernel_cpu_ms_with_children_busy": busy_ms,
         "tier": asdict(result),
         "rest_cpu_ms": rest_ms,
+        "cache": {name: asdict(one) for name, one in cached.items()},
     }
     RESULTS.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"written to {RESULTS.relative_to(Path.cwd())}")
@@ -80,6 +86,14 @@ def _show_tier(console: Console, result: tier.Result, rest_ms: float, busy_ms: f
         f"the kernel alone, {tier.CHILDREN} processes at once: {busy_ms:.1f} ms CPU an image\n"
         f"all the rest: {rest_ms:.1f} ms CPU an image (goal: at most 5)\n"
     )
+
+
+def _show_cache(console: Console, results: dict[str, tier.Result]) -> None:
+    table = Table("traffic", "images/s", "p50 ms", "children, CPU ms an image", title="The same with the feature cache")
+    for name, result in results.items():
+        children = result.cpu_ms["worker children"]
+        table.add_row(name, f"{result.images_per_s:.1f}", f"{result.latency_p50_ms:.0f}", f"{children:.1f}")
+    console.print(table)
 
 
 if __name__ == "__main__":

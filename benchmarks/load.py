@@ -31,7 +31,7 @@ class Load:
 
 
 def requests(host: str, path: str, count: int) -> list[bytes]:
-    """Different pictures, so that no cache can help."""
+    """One request for each of ``count`` different pictures."""
     return [_request(host, path, jpeg(seed)) for seed in range(count)]
 
 

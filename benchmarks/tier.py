@@ -41,17 +41,31 @@ class Result:
         return sum(self.cpu_ms.values()) - kernel_cpu_ms
 
 
-def measure(runs: int = RUNS, seconds: float = SECONDS) -> Result:
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How many different pictures there are, and how much of the pool may keep their features."""
+
+    pictures: int
+    cache_bytes: str
+
+
+WITHOUT_CACHE = Traffic(16, "0")
+NOTHING_TWICE = Traffic(256, "128MiB")  # room for five of them
+ALL_KNOWN = Traffic(16, "400MiB")  # room for all of them
+
+
+def measure(traffic: Traffic = WITHOUT_CACHE, runs: int = RUNS, seconds: float = SECONDS) -> Result:
     """Run the tier with two pinned children and an engine that answers at once."""
     overrides = {
         "FOREBAY_MODELS": "qwen2-vl",
         "FOREBAY_PORT": "0",
         "FOREBAY_WORKERS": str(CHILDREN),
-        "FOREBAY_POOL_BYTES": "512MiB",
+        "FOREBAY_POOL_BYTES": "768MiB",
+        "FOREBAY_CACHE_BYTES": traffic.cache_bytes,
         "FOREBAY_FLOWER": "0",
     }
     with running(load_settings(UpSettings, overrides), lambda _: None, extra_parts=_null_scheduler) as (watch, urls):
-        return _measure(watch, urls, runs, seconds)
+        return _measure(watch, urls, traffic.pictures, runs, seconds)
 
 
 def _null_scheduler(run: Run) -> list[Part]:
@@ -59,9 +73,9 @@ def _null_scheduler(run: Run) -> list[Part]:
     return [Part("scheduler:null", argv, {**run.environment, "FOREBAY_MODEL": "qwen2-vl"})]
 
 
-def _measure(watch: Supervisor, urls: Urls, runs: int, seconds: float) -> Result:
+def _measure(watch: Supervisor, urls: Urls, pictures: int, runs: int, seconds: float) -> Result:
     port = urlsplit(urls.api).port or 0
-    prepared = requests("127.0.0.1", "/generate", 16)
+    prepared = requests("127.0.0.1", "/generate", pictures)
     asyncio.run(send(port, prepared, CONNECTIONS, 2.0))  # warm
     loads, costs = [], []
     for _ in range(runs):
