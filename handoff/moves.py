@@ -7,7 +7,7 @@ attempt and owner, or the scheduler's claim) and either happens whole or not at 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgpack
@@ -44,11 +44,12 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Reply of ``begin``."""
+    """Reply of ``begin``. ``left_ms`` is the time to the deadline, and differs when the call is repeated."""
 
     outcome: Literal["run", "busy", "expired", "abandoned", "refused"]
     attempt: int = 0
     body: bytes = b""
+    left_ms: int = field(default=0, compare=False)
     owner: str = ""
     state: str = ""
 
@@ -226,7 +227,7 @@ def _read_accepted(reply: Sequence[Any]) -> Accepted:
 def _read_begun(reply: Sequence[Any]) -> Begun:
     match _text(reply[0]):
         case "run":
-            return Begun("run", attempt=int(reply[1]), body=reply[2])
+            return Begun("run", attempt=int(reply[1]), body=reply[2], left_ms=int(reply[3]))
         case "busy":
             return Begun("busy", owner=_text(reply[1]))
         case "expired":

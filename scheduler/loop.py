@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from forebay.engine import Emission, Engine, Room
-from forebay.errors import Failed, Problem, Rejected
+from forebay.errors import ConfigurationError, Failed, Problem, Rejected
 from forebay.task import BadTaskError
 from handoff import nodes, record
 from handoff.moves import LEASE_MS, MAX_ATTEMPTS, Claimed, End, Fence, Moved
@@ -89,7 +89,9 @@ class Scheduler:
     def turn(self) -> None:
         """One round of the loop."""
         self._turned_at = time.monotonic()
-        self.announce()
+        if self.announce() and not self.intake.pool.is_in_place():
+            path = self.intake.pool.path
+            raise ConfigurationError(f"{path} was removed, replaced or cut off; a new start finds what is there now")
         self._deliver()
         if self._stop_at is None:
             self._look()
@@ -98,13 +100,15 @@ class Scheduler:
             self._renew()
         self._deliver()
 
-    def announce(self) -> None:
-        """Say that this engine lives, now and then."""
-        if time.monotonic() - self._announced_at > nodes.ANNOUNCE_S:
-            intake = self.intake
-            part = f"engine:{intake.model}"
-            nodes.announce(intake.redis, intake.moves.keys, intake.node, part, {"scheduler": intake.scheduler})
-            self._announced_at = time.monotonic()
+    def announce(self) -> bool:
+        """Say that this engine lives, now and then; whether it was said now."""
+        if time.monotonic() - self._announced_at <= nodes.ANNOUNCE_S:
+            return False
+        intake = self.intake
+        part = f"engine:{intake.model}"
+        nodes.announce(intake.redis, intake.moves.keys, intake.node, part, {"scheduler": intake.scheduler})
+        self._announced_at = time.monotonic()
+        return True
 
     def _withdraw(self) -> None:
         intake = self.intake

@@ -25,7 +25,7 @@ from handoff.connection import connect
 from handoff.keys import LANES, Keys, queue_name
 from handoff.media import open_store
 from handoff.moves import Moves
-from handoff.pool import Owner, Placement, Pool
+from handoff.pool import Owner, Pool
 from handoff.queue import TASK, make_app
 from workers.about import About
 from workers.child import open_child
@@ -33,33 +33,13 @@ from workers.cores import check_partition, one_thread_each
 from workers.driver import Driver
 from workers.janitor import Janitor
 from workers.offers import Offers
+from workers.place import prepare_node
 from workers.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
 EX_OK = 0
 EXIT_FAILURE = 1
-_TABLE_ROOM = 4 << 20  # a pool's file is its data and its table
-
-
-def prepare_node(settings: WorkerSettings) -> None:
-    """Make the node's folder on tmpfs and its pool, unless they are there.
-
-    Raises:
-        ConfigurationError: no room for the pool, or no memory where it is to lie.
-    """
-    settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    placement = Placement(settings.huge_pages, settings.numa_node)
-    try:
-        Pool.create(settings.pool_path, settings.pool_bytes, settings.installation, placement)
-    except FileExistsError:
-        found = settings.pool_path.stat().st_size
-        log.info("pool found", extra={"path": str(settings.pool_path), "size_bytes": found})
-        if not settings.pool_bytes <= found < settings.pool_bytes + _TABLE_ROOM:
-            log.warning(
-                "the pool that is there has another size than asked for; remove it to have a new one made",
-                extra={"path": str(settings.pool_path), "asked_bytes": settings.pool_bytes, "size_bytes": found},
-            )
 
 
 def run_worker(settings: WorkerSettings) -> int:
@@ -180,6 +160,10 @@ class Upkeep:
 
     def _round(self, report: dict[str, Any]) -> None:
         janitor = self._janitor or self._open()
+        if not janitor.pool.is_in_place():
+            log.error("the pool was removed, replaced or cut off", extra={"path": str(janitor.pool.path)})
+            celery_state.should_terminate = EXIT_FAILURE  # started anew, everybody finds the one that is there then
+            return
         stats = janitor.pool.stats()
         pool = asdict(stats)
         nodes.announce(janitor.redis, janitor.keys, self._settings.node, "workers", {**report, "pool": pool})

@@ -36,7 +36,7 @@ from workers.timings import Timings
 
 log = logging.getLogger(__name__)
 
-_LONGEST_WAIT_S = 30.0  # for room in the pool; below the task's soft time limit
+_LONGEST_WAIT_S = 30.0  # for room, or for a sibling's work; below the task's soft time limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Driver:
         return self.moves.begin(task.rid, task.token, self.owner, dead=dead, want_body=task.body is None)
 
     def _attempt(self, task: Task, begun: Begun) -> None:
-        give_up_at = time.monotonic() + _LONGEST_WAIT_S
+        give_up_at = time.monotonic() + min(_LONGEST_WAIT_S, begun.left_ms / 1000)
         reservation = Reservation(self.pool, task.rid, begun.attempt, give_up_at)
         parked = False
         try:

@@ -68,6 +68,46 @@ def _write_head(fd: int, identity: PoolIdentity) -> None:
         table.close()  # its views keep the map open
 
 
+class ForeignPoolError(ConfigurationError):
+    """The pool is another installation's."""
+
+
+def inspect(path: Path, installation: str) -> PoolIdentity:
+    """What the head of a pool says, without mapping it.
+
+    Raises:
+        ForeignPoolError: it is another installation's.
+        ConfigurationError: not a pool, another release's, or damaged.
+        FileNotFoundError: there is none.
+    """
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return _check(fd, path, installation)
+    finally:
+        os.close(fd)
+
+
+def _check(fd: int, path: Path, installation: str | None) -> PoolIdentity:
+    size = os.fstat(fd).st_size
+    if size < PAGE:
+        raise ConfigurationError(f"{path}: not a feature pool: shorter than its table")
+    try:
+        identity = read_identity(os.pread(fd, PAGE, 0))
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    if installation is not None and identity.installation not in ("", installation):
+        raise ForeignPoolError(
+            f"{path} belongs to another installation of Forebay, with another FOREBAY_SECRET; "
+            "give this one a FOREBAY_DEPLOYMENT or FOREBAY_RUN_DIR of its own"
+        )
+    if size < identity.data_offset + identity.data_bytes:  # touching beyond the end would be a SIGBUS
+        raise ConfigurationError(
+            f"{path}: {size} bytes, its header promises {identity.data_bytes} of data after "
+            f"{identity.data_offset} of table"
+        )
+    return identity
+
+
 class Mapping:
     """One process' map of the pool: the table writable, the data writable only for those who write features."""
 
@@ -75,7 +115,7 @@ class Mapping:
         self._path = path
         self._fd = os.open(path, os.O_RDWR)
         try:
-            self.identity = self._check(installation)
+            self.identity = _check(self._fd, path, installation)
             self._table_memory = mmap.mmap(self._fd, table_bytes(self.identity.slots))
             self._table = Table(self._table_memory, self.identity.slots)
             prot = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
@@ -95,26 +135,6 @@ class Mapping:
         # advice, and then they come one by one.
         with suppress(OSError):
             populate(self.data, writable=writable)
-
-    def _check(self, installation: str | None) -> PoolIdentity:
-        size = os.fstat(self._fd).st_size
-        if size < PAGE:
-            raise ConfigurationError(f"{self._path}: not a feature pool: shorter than its table")
-        try:
-            identity = read_identity(os.pread(self._fd, PAGE, 0))
-        except ValueError as error:
-            raise ConfigurationError(f"{self._path}: {error}") from error
-        if size < identity.data_offset + identity.data_bytes:  # touching beyond the end would be a SIGBUS
-            raise ConfigurationError(
-                f"{self._path}: {size} bytes, its header promises {identity.data_bytes} of data after "
-                f"{identity.data_offset} of table"
-            )
-        if installation is not None and identity.installation not in ("", installation):
-            raise ConfigurationError(
-                f"{self._path} belongs to another installation of Forebay, with another FOREBAY_SECRET; "
-                "give this one a FOREBAY_DEPLOYMENT or FOREBAY_RUN_DIR of its own"
-            )
-        return identity
 
     def locked(self) -> AbstractContextManager[Table]:
         """The table, for this process and thread alone. The kernel drops the lock when its holder dies.
@@ -158,6 +178,15 @@ class Mapping:
             raise Failed(
                 "pool_damaged", f"{self._path} was cut off: {size} of {self._total} bytes are left", status=503
             )
+
+    def is_in_place(self) -> bool:
+        """Whether the file is still whole, and still the one that its name leads to."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return False
+        ours = os.fstat(self._fd)
+        return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino) and ours.st_size >= self._total
 
     def close(self) -> None:
         """Unmap, as far as nobody still holds a view; the kernel does the rest at the end of the process."""

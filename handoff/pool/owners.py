@@ -5,13 +5,12 @@ A pid means nothing across containers and is reused; the kernel drops a file loc
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from pathlib import Path
 
 from forebay.errors import ConfigurationError
-from handoff.drafts import draft
+from handoff.drafts import draft, is_locked
 
 
 def _path(folder: Path, owner: str) -> Path:
@@ -67,22 +66,29 @@ def is_alive(folder: Path, owner: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return is_locked(fd)
     finally:
         os.close(fd)
-    return False
+
+
+def the_living(folder: Path) -> list[str]:
+    """Who holds a lock file now."""
+    return [name for name in _names(folder) if is_alive(folder, name)]
 
 
 def the_dead(folder: Path) -> list[str]:
     """Whose lock files are left, though nobody holds their locks."""
-    names = [path.name.removeprefix("owner-") for path in folder.glob("owner-*")]
-    return [name for name in names if not is_alive(folder, name)]
+    return [name for name in _names(folder) if not is_alive(folder, name)]
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name.removeprefix("owner-") for path in folder.glob("owner-*")]
 
 
 def bury_one(folder: Path, owner: str) -> bool:
-    """Remove the lock file of a dead one; ``False`` when somebody else has."""
+    """Remove the lock file of a dead one; ``False`` when it lives after all, or somebody else was faster."""
+    if is_alive(folder, owner):
+        return False
     try:
         _path(folder, owner).unlink()
     except FileNotFoundError:

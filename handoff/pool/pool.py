@@ -252,10 +252,10 @@ class Pool:
         with self.locked() as table:
             return line.waiting(table)
 
-    def drop_waiter(self, waiter: Waiter) -> None:
-        """Take one who has died out of the line."""
+    def drop_waiter(self, waiter: Waiter) -> bool:
+        """Take one who has died out of the line; ``False`` when it has left by itself."""
         with self.changing() as table:
-            line.leave(table, waiter.turn)
+            return line.leave(table, waiter.turn)
 
     # looking
 
@@ -287,6 +287,10 @@ class Pool:
                 waiting=numbers[Number.WAITING],
                 counters={name: numbers[at] for name, at in COUNTERS.items()},
             )
+
+    def is_in_place(self) -> bool:
+        """Whether the pool is still the one that others find under its name. If not, this process must start anew."""
+        return self._map.is_in_place()
 
     def close(self) -> None:
         self._map.close()

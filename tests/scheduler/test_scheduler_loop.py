@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forebay import Emission, Room
+from forebay import ConfigurationError, Emission, Room
 from handoff import nodes
 from scheduler import loop
 from tests.scheduler.tier import Echo, Tier
@@ -249,3 +249,13 @@ def test_an_idle_scheduler_stops_at_once_and_stopping_twice_is_safe(tier: Tier):
 
     assert tier.scheduler.is_stopping
     assert tier.scheduler.is_over
+
+
+def test_a_scheduler_whose_pool_was_replaced_ends(tier):
+    """It would look for features where nobody puts them; its successor finds the new one."""
+    tier.turn()
+    tier.scheduler.intake.pool.path.unlink()
+    tier.scheduler._announced_at = float("-inf")
+
+    with pytest.raises(ConfigurationError, match="was removed, replaced or cut off"):
+        tier.turn()

@@ -425,6 +425,53 @@ def test_whoever_waits_for_one_that_fails_makes_it_himself(node):
     assert len(good.made) == 1
 
 
+def test_cancelling_the_one_that_makes_an_item_harms_no_other(node):
+    """It is finished all the same, for those who wait; only the cancelled request's own hold goes."""
+    begun = threading.Event()
+
+    def slow(media):
+        begun.set()
+        time.sleep(0.2)
+
+    first, second = node.driver(Counting(slow), cached=True), node.driver(Counting(), cached=True)
+    messages = [node.task(node.reference(RED), rid=rid, token=rid) for rid in ("r1", "r2")]
+
+    def follow():
+        begun.wait(10)
+        assert node.way.cancel("r1") == "processing"
+        second.run(messages[1])
+
+    together(lambda: first.run(messages[0]), follow)
+
+    assert [node.way.state(rid) for rid in ("r1", "r2")] == ["cancelled", "parked"]
+    assert {info.rid for info in node.pool.blocks()} == {"r2"}
+    assert node.pool.stats().counters["late_results"] == 1
+
+
+def test_cancelling_one_that_waits_harms_nobody(node):
+    """It is let go; the maker does not notice."""
+    begun = threading.Event()
+
+    def slow(media):
+        begun.set()
+        time.sleep(0.2)
+
+    first, second = node.driver(Counting(slow), cached=True), node.driver(Counting(), cached=True)
+    messages = [node.task(node.reference(RED), rid=rid, token=rid) for rid in ("r1", "r2")]
+
+    def follow():
+        begun.wait(10)
+        cancel = threading.Timer(0.05, lambda: node.way.cancel("r2"))
+        cancel.start()
+        second.run(messages[1])
+        cancel.join()
+
+    together(lambda: first.run(messages[0]), follow)
+
+    assert [node.way.state(rid) for rid in ("r1", "r2")] == ["parked", "cancelled"]
+    assert {info.rid for info in node.pool.blocks()} == {"r1"}
+
+
 def test_whoever_waits_for_a_dead_one_takes_over(node):
     """Its lock file is free; there is nothing to wait for."""
     dead = node.driver(cached=True)
