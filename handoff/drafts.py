@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 _MARK = ".draft-"
@@ -41,21 +42,46 @@ def write_whole(path: Path, data: bytes) -> None:
         hidden.rename(path)
 
 
-def abandoned(folder: Path) -> list[Path]:
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """A draft whose writer has died, and the bytes that it takes."""
+
+    path: Path
+    size_bytes: int
+
+    def remove(self) -> bool:
+        """Take it away; ``False`` when somebody else was faster."""
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def abandoned(folder: Path) -> list[Abandoned]:
     """Drafts in a folder whose writer has died."""
-    limit = time.time() - _YOUNG_S
-    return [path for path in folder.glob(f"{_MARK}*") if _is_abandoned(path, limit)]
+    looked_at = [_look(path) for path in folder.glob(f"{_MARK}*")]
+    return [one for one in looked_at if one is not None]
 
 
-def _is_abandoned(path: Path, limit: float) -> bool:
+def _look(path: Path) -> Abandoned | None:
     try:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:  # it has got its name, or is gone
-        return False
+        return None
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.fstat(fd).st_mtime < limit
-    except BlockingIOError:
-        return False
+        stat = os.fstat(fd)
+        if is_locked(fd) or stat.st_mtime > time.time() - _YOUNG_S:
+            return None
+        return Abandoned(path, stat.st_blocks * 512)
     finally:
         os.close(fd)
+
+
+def is_locked(fd: int) -> bool:
+    """Whether somebody holds the lock of a file. Looks are shared, so that nobody takes another's look for a lock."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

@@ -80,9 +80,13 @@ class Janitor:
         with redis_failures():
             if self.redis.set(name, self.me, nx=True, px=_LEASE_MS):
                 return True
-            if self.redis.get(name) != self.me.encode():
+            held_by: Any = self.redis.get(name)
+            if held_by == self.me.encode():
+                return bool(self.redis.pexpire(name, _LEASE_MS))
+            if held_by is None or is_alive(self.folder, held_by.decode()):
                 return False
-            return bool(self.redis.pexpire(name, _LEASE_MS))
+            # A worker and its janitor die together, and somebody may wait for the room that the dead take up.
+            return bool(self.redis.set(name, self.me, px=_LEASE_MS))
 
     def _reconcile(self) -> None:
         now_ms, rids = perform(self.redis, self.moves.overdue())

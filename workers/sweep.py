@@ -62,21 +62,19 @@ class Sweep:
     def _in_the_line(self) -> Iterator[Finding]:
         for waiter in self.pool.waiting():
             if not is_alive(self.folder, waiter.owner):
-                remove = partial(_done, self.pool.drop_waiter, waiter)
+                remove = partial(self.pool.drop_waiter, waiter)
                 yield Finding("place in line", waiter.owner, "it has died", 0, remove)
         cache = FeatureCache(self.pool)
         for flight, owner in cache.flights():
             if not is_alive(self.folder, owner):
-                remove = partial(_done, cache.abandon, flight)
+                remove = partial(cache.abandon, flight)
                 yield Finding("cache entry in the making", f"by {owner}", "it has died", 0, remove)
 
     def _in_the_folder(self) -> Iterator[Finding]:
         for owner in the_dead(self.folder):
             yield Finding("lock file", owner, "nobody holds its lock", 0, partial(bury_one, self.folder, owner))
-        for path in drafts.abandoned(self.folder):
-            size = path.stat().st_blocks * 512
-            remove = partial(_done, path.unlink, missing_ok=True)
-            yield Finding("draft", path.name, "nobody holds its lock", size, remove)
+        for draft in drafts.abandoned(self.folder):
+            yield Finding("draft", draft.path.name, "nobody holds its lock", draft.size_bytes, draft.remove)
 
     def _why_orphan(self, info: BlockInfo) -> str:
         """Why a hold on a block is nobody's; empty when it is somebody's."""
@@ -99,8 +97,3 @@ class Sweep:
         return found.state in (State.PARKED, State.ADMITTED) or (
             found.state is State.PROCESSING and is_alive(self.folder, found.owner)
         )
-
-
-def _done(action: Callable[..., object], *args: object, **kwargs: object) -> bool:
-    action(*args, **kwargs)
-    return True

@@ -118,11 +118,13 @@ def take_over(table: Table, row: int, owner: str) -> tuple[int, int]:
     return row, _take_flight(table, row, owner)
 
 
-def end_flight(table: Table, row: int, serial: int) -> None:
-    """It is made, or will not be. Harmless when it has ended, or somebody else has taken it over."""
-    if table.flights["serial"][row] == serial:
-        table.flights["serial"][row] = 0
-        table.flight_tag[row] = 0
+def end_flight(table: Table, row: int, serial: int) -> bool:
+    """It is made, or will not be. ``False``, and harmless, when it has ended, or somebody else has taken it over."""
+    if table.flights["serial"][row] != serial:
+        return False
+    table.flights["serial"][row] = 0
+    table.flight_tag[row] = 0
+    return True
 
 
 def end_flights(table: Table, owner: str) -> None:

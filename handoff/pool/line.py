@@ -33,12 +33,13 @@ def join(table: Table, length: int, owner: str) -> int:
     return turn
 
 
-def leave(table: Table, turn: int) -> None:
-    """Wait no longer. Harmless for one who does not."""
+def leave(table: Table, turn: int) -> bool:
+    """Wait no longer; ``False``, and harmless, for one who does not wait."""
     rows = np.flatnonzero(table.waiters["turn"] == turn) if turn else ()
     for row in rows:
         table.waiters["turn"][row] = 0
         table.numbers[Number.WAITING] -= 1
+    return len(rows) > 0
 
 
 def leave_all(table: Table, owner: str) -> None:

@@ -140,10 +140,10 @@ class FeatureCache:
             cache.enter(table, int(table.block[handle.slot]), key, note)
             cache.end_flight(table, flight.row, flight.serial)
 
-    def abandon(self, flight: Flight) -> None:
-        """It will not be made; whoever waits for it makes it. Harmless after a commit."""
+    def abandon(self, flight: Flight) -> bool:
+        """It will not be made; whoever waits for it makes it. ``False``, and harmless, after a commit."""
         with self._pool.changing() as table:
-            cache.end_flight(table, flight.row, flight.serial)
+            return cache.end_flight(table, flight.row, flight.serial)
 
     def entries(self) -> list[EntryInfo]:
         """Every entry, the least recently used first."""

@@ -127,6 +127,25 @@ class _Verbs:
     def free(self, handle: list[Any]) -> bool:
         return bool(self._pool.free(_handle(handle)))
 
+    def wait(self, length: int) -> int:
+        """Stand in the line; the turn."""
+        return int(self._pool.join_line(length))
+
+    def make(self, key: str) -> str:
+        """Begin to make a cache entry; the key in hex."""
+        from handoff.pool import FeatureCache
+
+        FeatureCache(self._pool).seek([bytes.fromhex(key)], "r", 1)
+        return key
+
+    def draft(self, name: str) -> str:
+        """Begin to write a file, and never end it."""
+        from handoff.drafts import draft
+
+        manager = draft(self._pool.path.parent / name)
+        self._kept.append(manager)
+        return str(manager.__enter__()[0])
+
 
 def _fields(handle: Any) -> list[Any]:
     return [handle.pool, handle.slot, handle.offset, handle.length, handle.generation]

@@ -348,19 +348,38 @@ def test_a_body_that_is_not_ours_ends_its_request_and_holds_up_no_other(node, ja
 
 def test_one_janitor_sweeps_a_node_at_a_time(node, janitor):
     """The second comes when the first is silent; and the first may go on."""
-    second, turn = make_janitor(node, "janitor-2"), node.way.moves.keys.janitor(NODE)
-    janitor.tick()
+    first, second = Owner(node.folder, "janitor"), Owner(node.folder, "janitor")
+    turn = node.way.moves.keys.janitor(NODE)
+    make_janitor(node, first.id).tick()
     node.way.queued()
     node.way.pass_deadline()
     node.way.make_due()
 
-    second.tick()
+    make_janitor(node, second.id).tick()
     assert node.way.state() == "queued"
     assert 0 < node.way.client.pttl(turn) <= 10_000
 
     node.way.client.delete(turn)  # as if the first had been silent for ten seconds
-    second.tick()
-    assert (node.way.state(), node.way.client.get(turn)) == ("expired", b"janitor-2")
+    make_janitor(node, second.id).tick()
+    assert (node.way.state(), node.way.client.get(turn)) == ("expired", second.id.encode())
+    first.close()
+    second.close()
+
+
+def test_the_turn_of_a_dead_janitor_is_taken_at_once(node):
+    """Its worker died with it: what they held is not to wait until the turn has run out."""
+    first, second = Owner(node.folder, "janitor"), Owner(node.folder, "janitor")
+    make_janitor(node, first.id).tick()
+    node.way.queued()
+    node.way.pass_deadline()
+    node.way.make_due()
+    first.close()
+
+    make_janitor(node, second.id).tick()
+
+    assert node.way.state() == "expired"
+    assert node.way.client.get(node.way.moves.keys.janitor(NODE)) == second.id.encode()
+    second.close()
 
 
 def test_a_janitor_keeps_its_turn_while_it_comes_back(node, janitor):
