@@ -16,7 +16,7 @@ import numpy as np
 from forebay.errors import ConfigurationError, Failed
 from handoff.drafts import draft
 from handoff.pool import ledger, space
-from handoff.pool.placement import ANYWHERE, Placement, populate
+from handoff.pool.placement import ANYWHERE, Placement, populate, prefer_huge_pages
 from handoff.pool.table import PAGE, Number, PoolIdentity, Table, aligned, read_identity, slots_for, table_bytes
 
 
@@ -133,6 +133,7 @@ class Mapping:
         self._threads = threading.RLock()
         # Page faults on first touch cost more than the copy itself; take them all now. An older kernel refuses the
         # advice, and then they come one by one.
+        prefer_huge_pages(self.data, identity.data_offset)
         with suppress(OSError):
             populate(self.data, writable=writable)
 

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,16 @@ _MADV_POPULATE_READ = 22  # Linux 5.14
 _MADV_POPULATE_WRITE = 23
 _MPOL_BIND = 2
 _HUGE_PAGE = 2 << 20
+_SHMEM_ENABLED = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+_FORCED = "[force]"
 _MBIND = {"x86_64": 237, "aarch64": 235}
+
+
+def prefer_huge_pages(memory: mmap.mmap, offset: int) -> None:
+    """Map a pool that was made in huge pages, which its data's place in the file shows, by them."""
+    if offset % _HUGE_PAGE == 0:
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(_MADV_HUGEPAGE)
 
 
 def populate(memory: mmap.mmap, *, writable: bool) -> None:
@@ -56,7 +66,7 @@ class Placement:
             if self.numa_node is not None:
                 _bind(memory, total, self.numa_node)
             if self.huge_pages:
-                _check_huge_pages()
+                _check_huge_pages(fd)
                 memory.madvise(_MADV_HUGEPAGE)
             populate(memory, writable=True)
 
@@ -81,17 +91,26 @@ def _bind(memory: mmap.mmap, total: int, node: int) -> None:
         raise ConfigurationError(f"FOREBAY_NUMA_NODE={node}: the kernel does not put memory there: {reason}")
 
 
-def _check_huge_pages() -> None:
-    path = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
-    try:
-        chosen = path.read_text().partition("[")[2].partition("]")[0]
-    except OSError:
-        chosen = "unknown"
-    if chosen not in ("always", "within_size", "advise", "force"):
+def _check_huge_pages(fd: int) -> None:
+    if _SHMEM_ENABLED.exists() and _FORCED in _SHMEM_ENABLED.read_text():
+        return
+    mount, options = _mount_of(os.fstat(fd).st_dev)
+    chosen = next((option.removeprefix("huge=") for option in options if option.startswith("huge=")), "never")
+    if chosen == "never":
         raise ConfigurationError(
-            f"FOREBAY_HUGE_PAGES: this kernel gives shared memory none: {path} says {chosen!r}; "
-            "set it to 'advise', or leave the setting out"
+            f"FOREBAY_HUGE_PAGES: {mount} gives none, for it is mounted without huge=advise; "
+            f"mount -o remount,huge=advise {mount}, or leave the setting out"
         )
+
+
+def _mount_of(device: int) -> tuple[str, list[str]]:
+    """Where a device is mounted, and the options of its file system."""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, _, file_system = line.partition(" - ")
+        if fields.split()[2] == wanted:
+            return fields.split()[4], file_system.split()[2].split(",")
+    return "the file system", []
 
 
 ANYWHERE = Placement()
