@@ -18,7 +18,7 @@ from forebay.engine import Admission, AdmittedItem, Room
 from forebay.features import Int64Array, Positions
 from forebay.ticket import ArrayAt, Handle, Ticket, TicketItem
 from handoff.connection import MAX_BLOCK_MS, Client, redis_failures
-from handoff.moves import Claimed, Moves
+from handoff.moves import Claimed, End, Fence, Moves
 from handoff.pool import Block, LiveViewError, Pool, StaleHandleError
 from handoff.scripts import perform
 from scheduler.ranks import Ranks, Share, Turn, reader_of
@@ -162,6 +162,14 @@ class Intake:
         if not claims:
             return []
         return perform(self.redis, self.moves.renew(self.scheduler, self.node, self.model, claims))
+
+    def end(self, taken: Taken, end: End) -> bool:
+        """Write the end of a request; ``False`` when it is no longer ours. Rank 0 does this, after ``release``.
+
+        Raises:
+            Failed: Redis cannot be reached; the same call may be made again.
+        """
+        return perform(self.redis, self.moves.finish(taken.rid, Fence.claim(taken.claim), end)).ok
 
     def release(self, taken: Taken) -> None:
         """Free the features of a request. Whoever keeps an array keeps its block, until the array goes."""

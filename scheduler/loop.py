@@ -238,9 +238,8 @@ class Scheduler:
         self._ends.append((taken, end))
 
     def _write(self, taken: Taken, end: End) -> None:
-        moves = self.intake.moves
-        moved = perform(self.intake.redis, moves.finish(taken.rid, Fence.claim(taken.claim), end))
-        log.info("request ended", extra={"rid": taken.rid, "state": str(end.state), "written": moved.ok})
+        written = self.intake.end(taken, end)
+        log.info("request ended", extra={"rid": taken.rid, "state": str(end.state), "written": written})
 
     def _replay(self, claimed: Claimed) -> None:
         """Have features that are gone made again, as often as a request may be tried."""

@@ -82,6 +82,7 @@ class Driver:
             log.error("task refused", extra={"reason": str(error)})
             return
         self._clear_lingering()
+        self._forget_the_interrupted()
         begun = self._begin(task)
         if begun.outcome == "run":
             self._attempt(task, begun)
@@ -114,6 +115,8 @@ class Driver:
             self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task.rid, error))
         finally:
             self.lingering += reservation.let_go() if parked else reservation.free()
+            if not parked:
+                self._forget_the_interrupted()
             if reservation.copied_bytes:
                 self.pool.count(Number.COPIED_BYTES, reservation.copied_bytes)
 
@@ -205,6 +208,12 @@ class Driver:
     def _end(self, rid: str, fence: Fence, end: End) -> None:
         moved = perform(self.redis, self.moves.finish(rid, fence, end))
         log.info("request ended", extra={"rid": rid, "state": str(end.state), "written": moved.ok})
+
+    def _forget_the_interrupted(self) -> None:
+        """Give up what an earlier task has in the pool without knowing: its time ran out in the middle of a step."""
+        given_up = self.pool.abandon_all([lease.block.handle for lease in self.lingering])
+        if given_up:
+            log.warning("blocks of an interrupted task freed", extra={"blocks": given_up})
 
     def _clear_lingering(self) -> None:
         if self.lingering:

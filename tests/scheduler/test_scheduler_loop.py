@@ -11,7 +11,7 @@ import pytest
 
 from forebay import ConfigurationError, Emission, Room
 from handoff import nodes
-from scheduler import loop
+from scheduler import intake
 from tests.scheduler.tier import Echo, Tier
 from tests.support.toys import IMAGE_TOKEN
 from tests.support.ways import MODEL, NODE
@@ -50,8 +50,8 @@ def test_the_block_is_free_before_the_end_can_be_seen(tier: Tier, monkeypatch):
             seen.append(tier.blocks)
         return perform(client, move)
 
-    perform = loop.perform
-    monkeypatch.setattr(loop, "perform", watching)
+    perform = intake.perform
+    monkeypatch.setattr(intake, "perform", watching)
     tier.park_picture()
     assert tier.blocks == 1
 

@@ -13,7 +13,7 @@ from handoff.connection import connect
 from handoff.pool.table import HoldState
 from handoff.queue import SOFT_LIMIT_S
 from tests.support.media import encoded, plain_png
-from tests.support.toys import Toy
+from tests.support.toys import Toy, loaded
 from tests.support.ways import WORKER, problem_of
 from workers.decode.identity import hash_of
 
@@ -489,3 +489,17 @@ def test_media_of_any_kind_flow_through(node, kind):
     node.driver().run(node.task(node.reference(data)))
 
     assert node.way.state() == "parked"
+
+
+def test_what_an_interrupted_step_left_in_the_pool_is_given_up(node):
+    """An exception from a signal may come before the pool's answer has arrived: then nobody knows of the block."""
+    driver = node.driver()
+
+    def interrupted(_):
+        assert driver.pool.allocate(1000, "r1", 1) is not None  # and nobody keeps the answer
+        raise SoftTimeLimitExceeded
+
+    driver.processors = {"toy": loaded(Harmful(interrupted), "toy")}
+    driver.run(node.task(node.reference(PNG)))
+
+    assert ended(node)[1].code == "time_limit"

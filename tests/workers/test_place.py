@@ -90,7 +90,7 @@ def test_a_pool_that_is_of_no_use_and_in_use_is_left_to_the_operator(shm):
     damaged(given.pool_path, "cut off")
     life = Owner(given.folder, "scheduler")
 
-    with pytest.raises(ConfigurationError, match="its header promises .* 1 processes use it, scheduler-"):
+    with pytest.raises(ConfigurationError, match=r"its header promises .* 1 processes use it, scheduler-"):
         prepare_node(given)
     life.close()
 
