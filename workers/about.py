@@ -22,6 +22,11 @@ class About:
     redis_url: str
     models: tuple[str, ...]
 
+    @property
+    def lacks_password(self) -> bool:
+        """Whether there is one, which was left out."""
+        return without_password(self.redis_url) == self.redis_url and "@" in self.redis_url
+
     @classmethod
     def of(cls, settings: NodeSettings, models: tuple[str, ...]) -> About:
         return cls(settings.deployment, settings.node, without_password(settings.redis_url), models)

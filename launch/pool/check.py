@@ -61,7 +61,10 @@ def _about(folder: Path) -> About:
     about = About.read(folder)
     if about is None:
         raise ConfigurationError(f"{folder}: no worker has left a note there of the Redis that it uses")
-    return replace(about, redis_url=os.environ.get("REDIS_URL", about.redis_url))
+    given = os.environ.get("REDIS_URL")
+    if given is None and about.lacks_password:
+        raise ConfigurationError(f"{about.redis_url} wants a password, which is not in {folder}: set REDIS_URL")
+    return replace(about, redis_url=given or about.redis_url)
 
 
 def _janitor(about: About, pool: Pool, folder: Path, redis: Client) -> Janitor:
