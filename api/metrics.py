@@ -58,6 +58,7 @@ class Metrics:
             self[table.LIVE].set(await redis.zcard(keys.due))
         for gauge in (table.QUEUED, table.PARKED, *table.OF_A_POOL.values()):
             self[gauge].clear()  # a node that has gone leaves no series behind
+        # A node whose workers are away has no counters: zero would look like a fresh start, and its end like a leap.
         self._counted.by_node = {node.name: node.pool.get("counters", {}) for node in nodes}
         for node in nodes:
             await self._of_node(node, redis, keys)
@@ -72,7 +73,8 @@ class Metrics:
                 parked: Any = redis.zcard(keys.parked(node.name, model))
                 self[table.PARKED].labels(node.name, model).set(await parked)
         for fact, gauge in table.OF_A_POOL.items():
-            self[gauge].labels(node.name).set(node.pool.get(fact, 0))
+            if fact in node.pool:
+                self[gauge].labels(node.name).set(node.pool[fact])
 
 
 class CountedElsewhere(Collector):
@@ -85,5 +87,6 @@ class CountedElsewhere(Collector):
         for fact, metric in table.COUNTED_BY_A_POOL.items():
             family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
             for node, counters in self.by_node.items():
-                family.add_metric([node], counters.get(fact, 0))
+                if fact in counters:
+                    family.add_metric([node], counters[fact])
             yield family

@@ -48,11 +48,15 @@ class Room:
             self.waited_s += spent
             self._pool.leave_line(turn, spent)
         if blocks is None:
-            free = self._pool.stats().free_bytes
-            message = f"no room for {sum(sizes)} bytes of features; {free} are free in the pool"
-            raise Failed("pool_full", message, status=503, retry_after_s=5)
+            raise self._refusal(sum(sizes))
         log.info("room found", extra={"rid": self._rid, "waited_s": round(spent, 3)})
         return blocks
+
+    def _refusal(self, size: int) -> Failed:
+        stats = self._pool.stats()
+        others = f", for which {stats.waiting} others wait" if stats.waiting else ""
+        message = f"no room for {size} bytes of features; {stats.free_bytes} are free in the pool{others}"
+        return Failed("pool_full", message, status=503, retry_after_s=5)
 
     def _try_until_late(self, sizes: Sequence[int], turn: int, *, jumps: bool) -> list[Block] | None:
         nap = _FIRST_NAP_S

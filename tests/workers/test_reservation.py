@@ -162,6 +162,19 @@ def test_waiting_for_room_ends_with_the_numbers(pool):
     assert held.handles == ()
 
 
+def test_whoever_waits_behind_others_is_told_of_them(pool):
+    """What is free is not free for everybody: a large request is not overtaken for ever."""
+    pool.allocate(SIZE // 2, "r2", 1)
+    pool.is_alive = lambda owner: True
+    pool.join_line(SIZE)
+    held = reservation(pool, patience_s=0.05)
+
+    with pytest.raises(Failed) as caught:
+        held.reserve(1000)
+
+    assert caught.value.message.endswith(f"; {SIZE // 2} are free in the pool, for which 1 others wait")
+
+
 def test_everything_is_given_back(pool):
     """Every block, and none twice."""
     held = reservation(pool)
