@@ -113,7 +113,10 @@ class Mapping:
 
     def __init__(self, path: Path, *, writable: bool, installation: str | None = None) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR)
+        try:
+            self._fd = os.open(path, os.O_RDWR)
+        except OSError as error:
+            raise ConfigurationError(f"{path}: the feature pool cannot be opened: {error.strerror}") from error
         try:
             self.identity = _check(self._fd, path, installation)
             self._table_memory = mmap.mmap(self._fd, table_bytes(self.identity.slots))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 from pathlib import Path
 
@@ -74,16 +75,27 @@ def test_no_room_for_huge_pages_is_no_room(tmp_path):
 
 
 def test_a_pool_may_lie_on_a_node_of_its_own(shm):
-    """The first is always there."""
+    """The first is always there. Whoever maps the pool has it there, as the kernel itself says."""
     Pool.create(shm / "pool", SIZE, "", Placement(numa_node=0))
 
     pool = Pool(shm / "pool", "worker-1", writable=True)
+    places = [line for line in Path("/proc/self/numa_maps").read_text().splitlines() if str(shm) in line]
 
     assert pool.stats().free_bytes == SIZE
+    assert [" bind:0 " in line for line in places] == [True, True]  # table and data
     pool.close()
 
 
-@pytest.mark.parametrize("node", [63, 5000])
+def test_a_machine_whose_call_to_the_kernel_is_unknown_is_told(shm, monkeypatch):
+    """Rather than to call something else by another machine's number."""
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+
+    with pytest.raises(ConfigurationError, match="FOREBAY_NUMA_NODE is not supported on riscv64"):
+        Pool.create(shm / "pool", SIZE, "", Placement(numa_node=0))
+    assert list(shm.iterdir()) == []
+
+
+@pytest.mark.parametrize("node", [63, 1000, 1023, 5000])
 def test_a_node_that_is_not_there_is_refused(shm, node):
     """With the kernel's reason; and nothing is left."""
     with pytest.raises(ConfigurationError, match=f"FOREBAY_NUMA_NODE={node}: the kernel does not put memory there: "):

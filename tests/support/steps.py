@@ -55,25 +55,43 @@ class _Stepper:
 
 def dies_at(step: int, act: Callable[[], object]) -> bool:
     """Do something in a child that is killed before its ``step``-th store; ``False`` when it came to its end."""
+
+    def traced() -> None:
+        sys.settrace(_Stepper(step, _die, stores_only=True))
+        act()
+
     pid = os.fork()
     if not pid:
-        _act_and_exit(step, act)
+        _act_and_exit(traced)
     _, status = os.waitpid(pid, 0)
     died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     assert died or status == 0
     return died
 
 
-def _act_and_exit(step: int, act: Callable[[], object]) -> NoReturn:
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _act_and_exit(act: Callable[[], object]) -> NoReturn:
     status = 1
     try:
-        sys.settrace(_Stepper(step, lambda: os.kill(os.getpid(), signal.SIGKILL), stores_only=True))
         act()
         status = 0
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(status)  # nothing of pytest's is to run twice
+
+
+def dies_after(act: Callable[[], object]) -> None:
+    """Do something in a child that is killed as soon as it is done."""
+    pid = os.fork()
+    if not pid:
+        _act_and_exit(lambda: [act(), _die()])
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
 
 
 def interrupted_at(step: int, act: Callable[[], object]) -> bool:
