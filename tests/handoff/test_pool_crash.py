@@ -45,6 +45,7 @@ def test_death_between_any_two_steps_harms_nobody(node, verb):
         died = dies_at(step, act)
 
         audit(node.living)
+        assert holds_at(node, neighbours.handle.offset) == [neighbours.handle]
         assert neighbours.bytes_at(0, 64) == b"\x07" * 64
         assert node.living.free(neighbours.handle) is True
         node.empty()
@@ -53,6 +54,10 @@ def test_death_between_any_two_steps_harms_nobody(node, verb):
         if not died:
             break
     assert 1 < step < _MOST_STEPS - 1
+
+
+def holds_at(node, offset):
+    return [info.handle for info in node.living.blocks() if info.handle.offset == offset]
 
 
 def test_whatever_can_be_worked_out_again_is(node):

@@ -1,100 +1,128 @@
-"""The allocator against a model: whatever is allocated and freed in whichever order, no overlap and no loss."""
-
-import tempfile
-from pathlib import Path
+"""The whole pool against a model: whatever its processes do in whichever order, no byte is lost, shared or stale."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hypothesis.stateful import run_state_machine_as_test as run
 
-from forebay import DType
-from forebay.ticket import ArrayAt
-from handoff.pool import Pool
-from handoff.pool.table import ALIGNMENT
+from handoff.pool import table as tables
+from tests.support.long import LONG
+from tests.support.pool_actions import SCHEDULERS, WORKERS, Actions
 
-SIZE = 16 * 1024
+SIZE = 128 * 1024
+SLOTS = 12  # few, so that the table is full as well as the data
+KEYS = [bytes([n]) * 32 for n in range(1, 5)]
+
+picks = st.integers(0, 1000)
+workers = st.sampled_from(WORKERS)
+schedulers = st.sampled_from(SCHEDULERS)
+anybody = st.sampled_from(WORKERS + SCHEDULERS)
+lengths = st.one_of(st.integers(1, 128), st.integers(129, SIZE // 2), st.integers(SIZE // 8, SIZE // 4))
+keys = st.sampled_from(KEYS)
 
 
-class Allocator(RuleBasedStateMachine):
-    """Blocks come and go; the model knows each one's bytes by heart."""
-
-    blocks = Bundle("blocks")
-    gone = Bundle("gone")
+class Node(RuleBasedStateMachine):
+    """What its members may do. What fills the pool is said several times, to outweigh what empties it."""
 
     def __init__(self):
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(prefix="forebay-test-", dir="/dev/shm")
-        path = Path(self.folder.name) / "pool"
-        Pool.create(path, SIZE)
-        self.pool = Pool(path, "worker", writable=True)
-        self.taken = {}  # handle -> the byte that fills it
-        self.number = 0
+        self.do = Actions(SIZE, SLOTS)
 
-    def gaps(self):
-        """Runs of free bytes, first to last."""
-        at, gaps = 0, []
-        for handle in sorted(self.taken, key=lambda handle: handle.offset):
-            if handle.offset > at:
-                gaps.append((at, handle.offset - at))
-            at = handle.offset + handle.length
-        return [*gaps, (at, SIZE - at)] if at < SIZE else gaps
+    @rule(who=workers, length=lengths, jumps=st.booleans())
+    def allocate(self, who, length, jumps):
+        self.do.allocate(who, [length], jumps=jumps)
 
-    @rule(target=blocks, length=st.integers(1, SIZE // 2))
-    def allocate(self, length):
-        size = -(-length // ALIGNMENT) * ALIGNMENT
-        fitting = [offset for offset, room in self.gaps() if room >= size]
+    @rule(who=workers, several=st.lists(lengths, min_size=1, max_size=3))
+    def allocate_all(self, who, several):
+        self.do.allocate(who, several, jumps=False)
 
-        block = self.pool.allocate(length, f"r{self.number}", 1)
+    @rule(who=workers, n=picks)
+    def park(self, who, n):
+        self.do.park(who, n)
 
-        if not fitting:
-            assert block is None
-            return multiple()
-        assert (block.handle.offset, block.handle.length) == (fitting[0], size)
-        self.number += 1
-        array, _ = block.carve((size,), DType.UINT8)
-        array[:] = self.number % 256
-        self.taken[block.handle] = self.number % 256
-        return block.handle
+    @rule(who=workers, keys=st.lists(keys, min_size=1, unique=True))
+    def seek(self, who, keys):
+        self.do.seek(who, keys)
 
-    @rule(target=gone, handle=consumes(blocks), parked=st.booleans())
-    def free(self, handle, parked):
-        if parked:
-            self.pool.park(handle)
-        assert self.pool.free(handle) is True
-        del self.taken[handle]
-        return handle
+    @rule(who=workers, key=keys, length=lengths)
+    def make(self, who, key, length):
+        self.do.make(who, key, length)
 
-    @rule(handle=gone)
-    def free_again(self, handle):
-        assert self.pool.free(handle) is False
+    @rule(who=workers, key=keys, length=lengths)
+    def make_and_let_go(self, who, key, length):
+        self.do.make(who, key, length)
+        self.do.free_own(who, -1)
+
+    @rule(n=st.integers(0, 5), commits=st.booleans())
+    def end_flight(self, n, commits):
+        self.do.end_flight(n, commits)
+
+    @rule(who=anybody, key=keys, pinned=st.booleans())
+    def pin(self, who, key, pinned):
+        self.do.pin(who, key, pinned=pinned)
+
+    @rule(who=schedulers, n=picks)
+    def take(self, who, n):
+        self.do.take(who, n)
+
+    @rule(who=schedulers, n=picks)
+    def share(self, who, n):
+        self.do.share(who, n)
+
+    @rule(who=anybody, n=picks)
+    def free_own(self, who, n):
+        self.do.free_own(who, n)
+
+    @rule(who=anybody, n=picks)
+    def free_others(self, who, n):
+        self.do.free_others(who, n)
+
+    @rule(who=anybody, length=lengths)
+    def join_line(self, who, length):
+        self.do.join_line(who, length)
+
+    @rule(who=anybody)
+    def leave_line(self, who):
+        self.do.leave_line(who)
+
+    @rule(looks=st.booleans())
+    def sweep(self, looks):
+        if looks:
+            self.do.look()
+        self.do.sweep()
+
+    @rule(who=anybody, n=picks, what=st.integers(0, 7))
+    def something_rare(self, who, n, what):
+        """Each for itself would come too often."""
+        (
+            lambda: self.do.die(who),
+            lambda: self.do.crash(n),
+            lambda: self.do.abandon_all(who, n),
+            lambda: self.do.set_budget(who, (0, SIZE // 8, SIZE // 2, SIZE)[n % 4]),
+            lambda: self.do.clear(who),
+            lambda: self.do.end_tickets(n),
+            self.do.sweep_the_line,
+            lambda: self.do.use_what_is_gone(who, n),
+        )[what]()
 
     @invariant()
-    def the_table_says_what_the_model_says(self):
-        assert {info.handle for info in self.pool.blocks()} == set(self.taken)
-        assert self.pool.stats().used_bytes == sum(handle.length for handle in self.taken)
-
-    @invariant()
-    def nobody_wrote_into_anothers_block(self):
-        for handle, byte in self.taken.items():
-            block = self.pool._block(handle)
-            seen = block.array(ArrayAt(0, 0, DType.UINT8, (handle.length,)))
-            assert (seen == byte).all()
+    def the_pool_is_as_the_model_is(self):
+        self.do.check()
 
     def teardown(self):
-        self.pool.close()
-        self.folder.cleanup()
+        self.do.close()
 
 
-def test_the_allocator_neither_loses_nor_shares_a_byte():
-    """First fit, neighbours joined, every byte accounted for."""
+def test_the_pool_does_what_the_model_says(monkeypatch):
+    """Processes that allocate, hand over, share, cache, wait and die, in every order that chance finds."""
+    monkeypatch.setattr(tables, "LEAST_SLOTS", SLOTS)
     bounded = settings(
-        max_examples=30,
-        stateful_step_count=40,
+        max_examples=10_000 if LONG else 150,
+        stateful_step_count=50,
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),
         database=None,
     )
 
-    run(Allocator, settings=bounded)
+    run(Node, settings=bounded)
