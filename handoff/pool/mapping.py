@@ -171,6 +171,7 @@ class Mapping:
 
     def settle(self) -> None:
         """Give back the lock that this thread holds because an exception came between taking it and giving it back."""
+        self._threads.acquire()  # another thread may be in the middle of a step: the file's lock is the whole process'
         fcntl.lockf(self._fd, fcntl.LOCK_UN)
         with suppress(RuntimeError):  # it is no longer ours
             while True:

@@ -2,6 +2,8 @@
 
 import gc
 import random
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -97,9 +99,13 @@ def nothing_is_left_of(node, kept, other_thread):
 
 def is_free_for_others(node, other_thread):
     """Whether neither another process nor another thread of the interrupted one has to wait for the lock."""
+    return not is_locked(node) and other_thread.submit(can_enter, node.mortal).result()
+
+
+def is_locked(node):
+    """Whether some process holds the pool's lock, as the kernel says."""
     inode = node.living.path.stat().st_ino
-    locked = any(f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
-    return not locked and other_thread.submit(can_enter, node.mortal).result()
+    return any(f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def can_enter(pool: Pool) -> bool:
@@ -121,6 +127,25 @@ def test_what_an_exception_interrupts_is_given_up_whole(node, verb, other_thread
         if not interrupted:
             break
     assert 1 < step < _MOST_STEPS
+
+
+def test_giving_up_does_not_cut_another_threads_step_short(node, other_thread):
+    """The kernel's lock is the whole process', and is not to be given back while another thread relies on it."""
+    inside, order = threading.Event(), []
+
+    def step():
+        with node.mortal.changing():
+            inside.set()
+            time.sleep(0.05)
+            order.append(is_locked(node))
+
+    done = other_thread.submit(step)
+    inside.wait(5)
+    node.mortal.abandon_all()
+    order.append("given up")
+    done.result(5)
+
+    assert order == [True, "given up"]
 
 
 def test_signals_at_random_moments_are_no_different(node, other_thread):

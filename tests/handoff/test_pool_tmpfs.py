@@ -92,6 +92,25 @@ def test_what_others_have_taken_is_not_there(folder):
     assert total == 20 * MIB
 
 
+@pytest.mark.parametrize("placement", [Placement(), Placement(numa_node=0)], ids=["anywhere", "on a node"])
+def test_what_others_take_while_the_pool_is_made_is_told_the_same_way(folder, placement):
+    """Between the look and the reservation; the kernel's refusal leaves nothing taken."""
+
+    def act(place):
+        free, place_of_many, real = place.free_bytes, os.statvfs("/"), os.statvfs
+        os.statvfs = lambda _: place_of_many  # a look that was long ago
+        said = refusal(lambda: Pool.create(place.folder / "pool", 100 * MIB, placement=placement))
+        os.statvfs = real
+        return said, place.free_bytes - free, os.listdir(place.folder)
+
+    said, taken, left = within("64m", folder, act)
+
+    assert said.startswith(
+        f"the feature pool needs {100 * MIB + table_bytes(slots_for(100 * MIB))} bytes on {folder}, "
+    )
+    assert (taken, left) == (0, [])
+
+
 def test_a_1_mb_tmpfs_has_no_room_for_one_large_image(folder):
     """C088: 23 MB of features. A sentence with both numbers, no partial file, and what is small still works."""
     feature = 4900 * 1176 * 4
