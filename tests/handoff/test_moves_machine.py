@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from handoff.moves import MAX_ATTEMPTS, End, Fence, Seen
+from tests.support.long import LONG
 from tests.support.ways import NODE, Way
 
 pytestmark = pytest.mark.service
@@ -254,7 +255,7 @@ class Hub(RuleBasedStateMachine):
 def test_every_accepted_request_has_exactly_one_end(client, moves):
     """Whatever happens in whichever order, and however often redis-py sends it."""
     bounded = settings(
-        max_examples=40,
+        max_examples=10_000 if LONG else 40,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,
