@@ -13,6 +13,7 @@ import pytest
 
 from api.settings import ApiSettings
 from forebay import DType, Modality, ModelSource, Prompt, Work, __version__
+from forebay.metrics import COUNTED_BY_A_POOL, OF_A_POOL
 from forebay.plugins import load_processor
 from forebay.testing import image
 from launch.settings import UpSettings
@@ -21,7 +22,9 @@ from workers.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[1]
 PROCESSES = {"api": ApiSettings, "worker": WorkerSettings, "scheduler": SchedulerSettings, "up": UpSettings}
-MARKS = re.compile(r"(<!-- settings:.*?-->\n)(.*?)(<!-- /settings -->)", re.DOTALL)
+MARKS = {
+    name: re.compile(rf"(<!-- {name}:.*?-->\n)(.*?)(<!-- /{name} -->)", re.DOTALL) for name in ("settings", "metrics")
+}
 
 
 def code_blocks(name: str, language: str) -> list[str]:
@@ -61,11 +64,20 @@ def shown_default(field: dataclasses.Field) -> str:
     return "none" if value in (None, ()) else f"`{value}`"
 
 
-def test_every_setting_is_in_the_table():
-    """The table is made from the code, so it cannot lie."""
-    path = ROOT / "docs" / "settings.md"
-    text = path.read_text()
-    expected = MARKS.sub(lambda match: match[1] + settings_table() + match[3], text)
+def metrics_table() -> str:
+    """One row for each metric of a pool, under the name that Prometheus sees."""
+    of_a_pool = [*OF_A_POOL.values(), *COUNTED_BY_A_POOL.values()]
+    rows = [f"| `{one.name}{'_total' * (one.kind == 'counter')}` | {one.kind} | {one.help} |" for one in of_a_pool]
+    return "\n".join(["", "| metric | kind | meaning |", "|---|---|---|", *rows, "", ""])
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "made"), [("settings", "settings.md", settings_table), ("metrics", "pool.md", metrics_table)]
+)
+def test_every_table_of_the_code_is_whole(name, document, made):
+    """It is made from the code, so it cannot lie."""
+    path = ROOT / "docs" / document
+    expected = MARKS[name].sub(lambda match: match[1] + made() + match[3], path.read_text())
 
     if os.environ.get("FOREBAY_WRITE_DOCS"):
         path.write_text(expected)

@@ -2,7 +2,7 @@
 
 Columns lie one after another, so that a search reads contiguous memory. The truth is in four of them: a block's
 ``offset`` and ``length``, a hold's ``state``, and a block's ``entry``. A state is written last when something is taken
-and first when it is given up; everything else can be worked out again (``repair.py``) when a process dies in between.
+and first when it is given up; all else can be worked out again (``ledger.repair``) when a process dies in between.
 """
 
 from __future__ import annotations
