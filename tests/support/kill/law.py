@@ -130,8 +130,9 @@ class Inspection:
             if block is not None:
                 pool.park(block.handle)
                 pool.take(block.handle)
+                [[shared]] = pool.share([block.handle], [pool.owner])
                 _demand(pool.is_current(block.handle), "a fresh block is stale")
-                _demand(pool.free(block.handle), "a block of our own is not freed")
+                _demand(pool.free(block.handle) and pool.free(shared), "a block of our own is not freed")
             [sought] = cache.seek([b"inspection".ljust(32, b".")], "inspection", 1)
             _demand(isinstance(sought, Flight), f"a new key was sought, and is {sought}")
             cache.abandon(sought)
