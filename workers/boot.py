@@ -185,7 +185,7 @@ class Upkeep:
             secret=settings.secret,
             redis=redis,
             moves=Moves(keys),
-            pool=Pool(settings.pool_path, life.id, writable=False, installation=settings.installation),
+            pool=Pool(settings.pool_path, life.id, writable=False, installation=settings.installation, prefault=False),
             store=open_store(settings.media, redis, keys),
             models=[model.name for model in settings.models],
         )

@@ -17,7 +17,17 @@ from forebay.errors import ConfigurationError, Failed
 from handoff.drafts import draft
 from handoff.pool import ledger, space
 from handoff.pool.placement import ANYWHERE, Placement, populate, prefer_huge_pages
-from handoff.pool.table import PAGE, Number, PoolIdentity, Table, aligned, read_identity, slots_for, table_bytes
+from handoff.pool.table import (
+    PAGE,
+    Number,
+    OtherReleaseError,
+    PoolIdentity,
+    Table,
+    aligned,
+    read_identity,
+    slots_for,
+    table_bytes,
+)
 
 
 def create(path: Path, data_bytes: int, installation: str = "", placement: Placement = ANYWHERE) -> None:
@@ -93,13 +103,12 @@ def _check(fd: int, path: Path, installation: str | None) -> PoolIdentity:
         raise ConfigurationError(f"{path}: not a feature pool: shorter than its table")
     try:
         identity = read_identity(os.pread(fd, PAGE, 0))
+    except OtherReleaseError as error:
+        _check_owner(path, error.installation, installation)
+        raise ConfigurationError(f"{path}: {error}") from error
     except ValueError as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    if installation is not None and identity.installation not in ("", installation):
-        raise ForeignPoolError(
-            f"{path} belongs to another installation of Forebay, with another FOREBAY_SECRET; "
-            "give this one a FOREBAY_DEPLOYMENT or FOREBAY_RUN_DIR of its own"
-        )
+    _check_owner(path, identity.installation, installation)
     if size < identity.data_offset + identity.data_bytes:  # touching beyond the end would be a SIGBUS
         raise ConfigurationError(
             f"{path}: {size} bytes, its header promises {identity.data_bytes} of data after "
@@ -108,10 +117,18 @@ def _check(fd: int, path: Path, installation: str | None) -> PoolIdentity:
     return identity
 
 
+def _check_owner(path: Path, installation: str, ours: str | None) -> None:
+    if ours is not None and installation not in ("", ours):
+        raise ForeignPoolError(
+            f"{path} belongs to another installation of Forebay, with another FOREBAY_SECRET; "
+            "give this one a FOREBAY_DEPLOYMENT or FOREBAY_RUN_DIR of its own"
+        )
+
+
 class Mapping:
     """One process' map of the pool: the table writable, the data writable only for those who write features."""
 
-    def __init__(self, path: Path, *, writable: bool, installation: str | None = None) -> None:
+    def __init__(self, path: Path, *, writable: bool, installation: str | None = None, prefault: bool = True) -> None:
         self._path = path
         try:
             self._fd = os.open(path, os.O_RDWR)
@@ -137,8 +154,9 @@ class Mapping:
         # Page faults on first touch cost more than the copy itself; take them all now. An older kernel refuses the
         # advice, and then they come one by one.
         prefer_huge_pages(self.data, identity.data_offset)
-        with suppress(OSError):
-            populate(self.data, writable=writable)
+        if prefault:
+            with suppress(OSError):
+                populate(self.data, writable=writable)
 
     def locked(self) -> AbstractContextManager[Table]:
         """The table, for this process and thread alone. The kernel drops the lock when its holder dies.

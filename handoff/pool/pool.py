@@ -77,12 +77,15 @@ class Pool:
         owner: the name of this process' life; see ``owners``.
         writable: whether it writes features, or only reads them.
         installation: whose pool it must be; ``None`` does not ask.
+        prefault: whether every page is taken now; one who only looks at the table needs none.
     """
 
-    def __init__(self, path: Path, owner: str, *, writable: bool, installation: str | None = None) -> None:
+    def __init__(
+        self, path: Path, owner: str, *, writable: bool, installation: str | None = None, prefault: bool = True
+    ) -> None:
         self.path = path
         self.owner = owner
-        self._map = mapping.Mapping(path, writable=writable, installation=installation)
+        self._map = mapping.Mapping(path, writable=writable, installation=installation, prefault=prefault)
         self.id = self._map.identity.id
         self.data_bytes = self._map.identity.data_bytes
         self.is_alive: Callable[[str], bool] = partial(is_alive, path.parent)

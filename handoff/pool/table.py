@@ -277,24 +277,30 @@ def checksum(header: npt.NDArray[Any]) -> int:
     return zlib.crc32(header.tobytes()[: HEADER.fields["checksum"][1]])  # type: ignore[index]
 
 
+class OtherReleaseError(ValueError):
+    """A pool of another release; whose it is can be read all the same."""
+
+    def __init__(self, version: int, installation: str) -> None:
+        super().__init__(f"a pool of version {version}; this release reads {VERSION}")
+        self.installation = installation
+
+
 def read_identity(buffer: Any) -> PoolIdentity:
     """Read the head of a pool, before anything else of it is believed.
 
     Raises:
-        ValueError: not a pool, another release's, or damaged.
+        OtherReleaseError: another release's.
+        ValueError: not a pool, or damaged.
     """
     header = np.frombuffer(buffer, HEADER, 1)
     head = header[0]
     if head["magic"] != MAGIC.rstrip(b"\x00"):
         raise ValueError("not a feature pool")
+    # The fields of the head stand where they stand in every release, so that none takes a stranger's pool for its own.
+    installation = head["installation"].decode(errors="replace")
     if head["version"] != VERSION:
-        raise ValueError(f"a pool of version {head['version']}; this release reads {VERSION}")
+        raise OtherReleaseError(int(head["version"]), installation)
     if head["checksum"] != checksum(header):
         raise ValueError("the header of the pool is damaged")
-    return PoolIdentity(
-        head["id"].decode(),
-        head["installation"].decode(),
-        int(head["slots"]),
-        int(head["data_offset"]),
-        int(head["data_bytes"]),
-    )
+    numbers = (int(head[name]) for name in ("slots", "data_offset", "data_bytes"))
+    return PoolIdentity(head["id"].decode(), installation, *numbers)

@@ -45,7 +45,7 @@ def pool(ctx: click.Context, folder: str | None, live: bool) -> None:
         raise click.UsageError(f"--live draws the pool; it does not go with {ctx.invoked_subcommand!r}")
     with plain_errors():
         path = find_pool(folder_of(folder))
-        ctx.obj = opened = Opened(Pool(path, "viewer", writable=False), path.parent, Console())
+        ctx.obj = opened = Opened(Pool(path, "viewer", writable=False, prefault=False), path.parent, Console())
         if live:
             _watch(opened)
         elif ctx.invoked_subcommand is None:

@@ -7,6 +7,7 @@ import pytest
 
 from forebay import ConfigurationError, ModelSource
 from handoff.pool import FeatureCache, Owner, Pool
+from handoff.pool.table import HEADER
 from workers.place import prepare_node
 from workers.settings import WorkerSettings
 
@@ -106,6 +107,23 @@ def test_another_installations_pool_is_never_touched(shm):
 
     after = given.pool_path.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_another_installations_pool_of_another_release_is_never_touched_either(shm):
+    """Whose it is stands in the same place in every release; our own is made anew."""
+    given = settings(shm)
+    prepare_node(given)
+    with given.pool_path.open("r+b") as file:
+        file.seek(HEADER.fields["version"][1])
+        file.write(b"\x63\0\0\0")
+    before = given.pool_path.stat()
+
+    with pytest.raises(ConfigurationError, match="belongs to another installation"):
+        prepare_node(settings(shm, secret=b"another one's secret"))
+    assert given.pool_path.stat().st_ino == before.st_ino
+
+    prepare_node(given)
+    assert pool_id(given)[1] == SIZE
 
 
 @pytest.mark.parametrize("deed", ["removed", "replaced", "cut off"])
