@@ -75,6 +75,8 @@ class TaskBody:
     extensions: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
     features: str = "sha256"
+    samples: int = 1
+    """How many answers are wanted."""
     tenant: str = ""
     """Whose request it is. Tenants share no cache entry."""
 
@@ -82,7 +84,7 @@ class TaskBody:
         prompt = [self.prompt.text, None if self.prompt.ids is None else list(self.prompt.ids)]
         media = [[ref.modality, ref.digest, ref.size_bytes, ref.param] for ref in self.media]
         fields: list[Any] = [self.kind, prompt, media, list(self.caller_hashes)]
-        fields += [dict(self.extensions), dict(self.sampling), self.features, self.tenant]
+        fields += [dict(self.extensions), dict(self.sampling), self.features, self.samples, self.tenant]
         return bytes(msgpack.packb(fields))
 
     @classmethod
@@ -93,7 +95,7 @@ class TaskBody:
             BadTaskError: anything else.
         """
         try:
-            kind, (text, ids), media, hashes, extensions, sampling, features, tenant = msgpack.unpackb(data)
+            kind, (text, ids), media, hashes, extensions, sampling, features, samples, tenant = msgpack.unpackb(data)
             return cls(
                 kind=Kind(kind),
                 prompt=Prompt(text, None if ids is None else tuple(ids)),
@@ -102,6 +104,7 @@ class TaskBody:
                 extensions=extensions,
                 sampling=sampling,
                 features=features,
+                samples=samples,
                 tenant=tenant,
             )
         except (ValueError, TypeError) as error:

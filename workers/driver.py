@@ -128,11 +128,12 @@ class Driver:
             return False
         task, attempt = job.task, job.attempt
         with job.timings.stage("write"):
-            ticket = make_ticket(output, job.reservation, task.rid, attempt, task.model, job.body.sampling)
+            body = job.body
+            ticket = make_ticket(output, job.reservation, task.rid, attempt, task.model, body.sampling, body.samples)
             job.reservation.park()
         # The ticket is written last: a scheduler that finds it may trust the block.
         spent = job.timings.rounded()
-        move = self.moves.park(task.rid, attempt, self.owner, ticket.pack(), ticket.prompt_tokens, spent)
+        move = self.moves.park(task.rid, attempt, self.owner, ticket.pack(), ticket.tokens, spent)
         moved = perform(self.redis, move)
         if not moved.ok:
             self.pool.count(Number.LATE_RESULTS)
@@ -145,7 +146,7 @@ class Driver:
         if loaded is None:
             raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
         check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
-        extensions = typed_extensions(loaded.capabilities, job.body.extensions)
+        extensions = typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
             return self._through_cache(job, loaded, extensions, self.cache)
         media = tuple(self._load(ref, loaded, job.timings) for ref in job.body.media)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.body import GenerateBody
+from api.schema import GenerateBody
 
 _PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGM4UaEBAAN0AWnL+tDXAAAAAElFTkSuQmCC"  # one pixel, PNG

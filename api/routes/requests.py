@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from api.answers import status
-from api.body import read_incoming
-from api.context import context_of
-from api.intake import read_body
+from api.calls import in_parallel
+from api.context import Context, context_of
+from api.incoming import Incoming
+from api.routes.generate import read
 from api.routes.openapi import generate_body
 from forebay.errors import Rejected
 from forebay.task import Kind
@@ -22,11 +24,18 @@ router = APIRouter()
 @router.post("/v1/requests", status_code=202, openapi_extra=generate_body(), summary="Send a request, do not wait")
 async def create(request: Request) -> Response:
     context = context_of(request)
-    incoming = read_incoming(await read_body(request, context.settings.max_body_bytes))
-    request.state.rid = incoming.rid
+    call = await read(request, context)
+    if call.is_batch:
+        each = await in_parallel(call.slots, lambda one: _create(context, one))
+        return JSONResponse([answer for own in each for answer in own], 202)
+    [body] = await _create(context, call.only)
+    return JSONResponse(body, 202, {"Location": f"/v1/requests/{quote(body['rid'], safe='')}"})
+
+
+async def _create(context: Context, incoming: Incoming) -> list[dict[str, Any]]:
     submitted = await context.submission.submit(incoming, Kind.GENERATE)
     body = {"rid": submitted.rid, "state": "queued", "model": submitted.model, "deadline_ms": submitted.deadline_ms}
-    return JSONResponse(body, 202, {"Location": f"/v1/requests/{quote(submitted.rid, safe='')}"})
+    return [body]
 
 
 @router.get("/v1/requests/{rid:path}", summary="How a request stands, or its result")
