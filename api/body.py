@@ -133,7 +133,14 @@ def _sampling(params: dict[str, Any], path: str) -> dict[str, Any]:
     count = params.get("max_new_tokens")
     if count is not None and not (_is_whole(count) and count >= 1):
         raise _bad_sampling(f"{path}.max_new_tokens", "must be a whole number of at least 1", count)
+    stops = params.get("stop")
+    if not (stops is None or isinstance(stops, str) or _are_texts(stops)):
+        raise Rejected("invalid_request", f"{path}.stop must be a string or a list of strings", param=f"{path}.stop")
     return {key: value for key, value in params.items() if value is not None and key != "n"}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _samples(params: dict[str, Any], path: str) -> int:

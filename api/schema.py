@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,6 +13,7 @@ _LONGEST_INT, _TOO_LARGE = 20, 1 << 64  # digits and sign of 64 bits; and the fi
 
 TokenId = Annotated[int, Field(ge=0, lt=2**63)]
 Ids = list[TokenId]
+M = TypeVar("M", bound=BaseModel)
 
 
 class GenerateBody(BaseModel):
@@ -90,14 +91,19 @@ def _refuse_constant(name: str) -> None:
 
 
 def parse(body: dict[str, Any]) -> GenerateBody:
+    """The known fields of a native body. Errors as ``read_known``."""
+    return read_known(GenerateBody, body)
+
+
+def read_known(model: type[M], body: dict[str, Any]) -> M:
     """The known fields of a body, each of its type; a null is as good as nothing.
 
     Raises:
         Rejected: naming the path and what was expected.
     """
     try:
-        known = {k: v for k, v in body.items() if k in GenerateBody.model_fields and v is not None}
-        return GenerateBody.model_validate(known)
+        known = {k: v for k, v in body.items() if k in model.model_fields and v is not None}
+        return model.model_validate(known)
     except ValidationError as error:
         raise _first_mistake(error) from error
 

@@ -34,8 +34,8 @@ class Record:
     deadline_ms: int
     lapses: int
     body: bytes
-    ticket: bytes
     times_ms: Mapping[str, int]
+    ticket: bytes = b""
     worker_ms: Mapping[str, float] = field(default_factory=dict)
     problem: Problem | None = None
     result: Mapping[str, Any] | None = None

@@ -10,6 +10,7 @@ import msgpack
 
 from forebay.engine import Admission, Emission
 from scheduler.intake import Taken
+from scheduler.stops import StopFilter, stops_in
 
 
 @dataclass(slots=True, eq=False)
@@ -19,6 +20,7 @@ class Sample:
     running: Running
     number: int
     rid: str
+    stops: StopFilter
     pieces: list[str] = field(default_factory=list)
     tokens: int = 0
     last: Emission | None = None
@@ -29,13 +31,20 @@ class Sample:
         assert self.running.taken.admission is not None
         return replace(self.running.taken.admission, rid=self.rid)
 
-    def take(self, emission: Emission) -> None:
-        """Add what a step produced."""
-        if emission.text:
-            self.pieces.append(emission.text)
+    def take(self, emission: Emission) -> Emission:
+        """Add what a step produced; what of it is new to the caller. A stop text ends the answer before itself."""
+        text = self.stops.feed(emission.text) if emission.text else ""
+        if self.stops.is_over:
+            emission = replace(emission, finish_reason="stop")
+        elif emission.finish_reason is not None:
+            text += self.stops.flush()
+        emission = replace(emission, text=text)
+        if text:
+            self.pieces.append(text)
         self.tokens += emission.tokens
         if emission.finish_reason is not None:
             self.last = emission
+        return emission
 
     def piece(self, emission: Emission) -> bytes:
         """The emission as it travels to the caller."""
@@ -64,7 +73,8 @@ class Running:
     def of(cls, taken: Taken) -> Running:
         running, count = cls(taken), taken.ticket.samples
         names = [taken.rid] if count == 1 else [f"{taken.rid}#{number}" for number in range(count)]
-        running.samples = [Sample(running, number, name) for number, name in enumerate(names)]
+        stops = stops_in(taken.ticket.sampling)
+        running.samples = [Sample(running, number, name, StopFilter(stops)) for number, name in enumerate(names)]
         return running
 
     @property

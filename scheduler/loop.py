@@ -207,13 +207,15 @@ class Scheduler:
                 self._fail(sample.running.taken, error)
 
     def _take_in(self, sample: Sample, emission: Emission) -> None:
-        running = sample.running
-        sample.take(emission)
+        running, goes_on = sample.running, emission.finish_reason is None
+        emission = sample.take(emission)
         if emission.error is not None:
             del self.samples[sample.rid]  # the engine has forgotten it
             self._stop(running)
             self._fail(running.taken, emission.error)
             return
+        if sample.last is not None and goes_on:
+            self.engine.abort(sample.rid)  # at a stop text, of which the engine knows nothing
         if running.is_done:
             end = End.done(running.result())
             del self.samples[sample.rid]

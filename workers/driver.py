@@ -30,6 +30,7 @@ from handoff.scripts import Move, perform
 from workers.decode import decode_audio, decode_image
 from workers.decode.identity import hash_of
 from workers.items import Items
+from workers.prompts import prompt_of
 from workers.reservation import Lease, Reservation
 from workers.results import describe, make_ticket
 from workers.timings import Timings
@@ -152,7 +153,7 @@ class Driver:
         media = tuple(self._load(ref, loaded, job.timings) for ref in job.body.media)
         with job.timings.stage("reserve"):
             job.reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
-        work = Work(job.task.rid, job.body.prompt, media, extensions, job.reservation.empty)
+        work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
         return output, [False] * len(output.items)
@@ -161,7 +162,7 @@ class Driver:
         self, job: Job, loaded: LoadedProcessor, extensions: TypedExtensions, cache: FeatureCache
     ) -> tuple[Output, list[bool]]:
         with job.timings.stage("process"):
-            prompt = prompt_ids(job.body.prompt, loaded.tokenizer, loaded.capabilities.vocabulary)
+            prompt = prompt_ids(prompt_of(job.body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
         items = Items(
             cache=cache,
             reservation=job.reservation,

@@ -24,7 +24,8 @@ from api.routes.openapi import generate_body
 
 router = APIRouter()
 
-_DONE = b"data: [DONE]\n\n"
+DONE = b"data: [DONE]\n\n"
+"""The last event of every stream."""
 
 
 @router.post("/generate", openapi_extra=generate_body(), summary="Preprocess, run the model, answer")
@@ -80,21 +81,22 @@ async def _events(context: Context, incoming: Incoming) -> AsyncGenerator[bytes,
                     yield b""
                     continue
                 sample, answer = event
-                yield _sse(answer if incoming.samples == 1 else {**answer, "index": sample})
+                yield sse(answer if incoming.samples == 1 else {**answer, "index": sample})
         except EndedBadly as error:
             if not is_open:
                 raise
-            yield _sse(error.problem.body(incoming.rid))
-    yield _DONE
+            yield sse(error.problem.body(incoming.rid))
+    yield DONE
 
 
 async def _batch_events(context: Context, call: Call) -> AsyncGenerator[bytes, None]:
     yield b""
     async with aclosing(grow_all(context, call)) as events:
         async for event in events:
-            yield _sse(event)
-    yield _DONE
+            yield sse(event)
+    yield DONE
 
 
-def _sse(data: dict[str, Any]) -> bytes:
+def sse(data: dict[str, Any]) -> bytes:
+    """One server-sent event."""
     return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"

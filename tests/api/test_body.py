@@ -414,10 +414,16 @@ def test_sampling_bounds_are_held_with_the_value_that_breaks_them(params, said):
     assert len(error.message) < 150
 
 
-@pytest.mark.parametrize("params", [{}, {"max_new_tokens": 1}, {"stop": ["x", None], "x": {"y": None}}])
+@pytest.mark.parametrize("params", [{}, {"max_new_tokens": 1}, {"stop": ["x"], "x": {"y": None}}])
 def test_the_rest_of_sampling_is_the_engines_business(params):
     """Carried untouched."""
     assert read(text="a", sampling_params=params).sampling == params
+
+
+@pytest.mark.parametrize("stop", [5, {}, ["x", None], [5], True])
+def test_stops_are_texts(stop):
+    """The scheduler looks for them."""
+    assert refused(text="a", sampling_params={"stop": stop}).param == "sampling_params.stop"
 
 
 def test_null_is_absent_in_sampling_too():
