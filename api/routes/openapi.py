@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from api.chat_body import ChatBody
 from api.schema import GenerateBody
 
@@ -61,6 +63,11 @@ def chat_body() -> dict[str, Any]:
     """``openapi_extra`` of a route that takes a ``ChatBody``."""
     content = {"application/json": {"schema": ChatBody.model_json_schema(), "examples": {"image": CHAT_EXAMPLE}}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def abort_body(model: type[BaseModel]) -> dict[str, Any]:
+    """``openapi_extra`` of ``/abort_request``."""
+    return {"requestBody": {"content": {"application/json": {"schema": model.model_json_schema()}}}}
 
 
 def generate_body() -> dict[str, Any]:
