@@ -29,18 +29,27 @@ def result_of(ended: Ended) -> Mapping[str, Any]:
     raise EndedBadly(ended.problem or Problem("internal_error", "the request ended without a result", 500))
 
 
-def generation(rid: str, result: Mapping[str, Any], elapsed_s: float) -> dict[str, Any]:
-    """A finished answer of ``/generate``."""
+def generations(rid: str, result: Mapping[str, Any], elapsed_s: float) -> list[dict[str, Any]]:
+    """The finished answers of one request of ``/generate``: as many as it wanted."""
+    return [_generation(rid, result["prompt_tokens"], output, elapsed_s) for output in result["outputs"]]
+
+
+def _generation(rid: str, prompt_tokens: int, output: Mapping[str, Any], elapsed_s: float) -> dict[str, Any]:
     meta: dict[str, Any] = {
         "id": rid,
-        "prompt_tokens": result["prompt_tokens"],
-        "completion_tokens": result["completion_tokens"],
-        "finish_reason": {"type": result["finish_reason"]},
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": output["completion_tokens"],
+        "finish_reason": {"type": output["finish_reason"]},
         "e2e_latency": round(elapsed_s, 6),
     }
-    if result["meta"]:
-        meta["engine"] = result["meta"]
-    return {"text": result["text"], "meta_info": meta}
+    if output["meta"]:
+        meta["engine"] = output["meta"]
+    return {"text": output["text"], "meta_info": meta}
+
+
+def one_or_all(answers: list[dict[str, Any]]) -> dict[str, Any] | list[dict[str, Any]]:
+    """A single request's answer: itself, or a list where several were wanted."""
+    return answers[0] if len(answers) == 1 else answers
 
 
 def partial(rid: str, text: str, tokens: int) -> dict[str, Any]:
@@ -64,10 +73,10 @@ def status(found: Record) -> dict[str, Any]:
     }
 
 
-def _result(found: Record) -> dict[str, Any] | None:
+def _result(found: Record) -> dict[str, Any] | list[dict[str, Any]] | None:
     if found.result is None:
         return None
     if found.kind == "preprocess":
         return {"rid": found.rid, "model": found.model, **found.result}
     elapsed_s = (found.times_ms["end"] - found.times_ms["accepted"]) / 1000
-    return generation(found.rid, found.result, elapsed_s)
+    return one_or_all(generations(found.rid, found.result, elapsed_s))

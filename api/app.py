@@ -13,7 +13,7 @@ from api.context import Context
 from api.metrics import Metrics
 from api.register import Register
 from api.replies import Replies
-from api.routes import generate, operations, preprocess, requests
+from api.routes import chat, generate, operations, preprocess, requests
 from api.settings import ApiSettings
 from api.submission import Submission
 from api.tasks import end
@@ -37,7 +37,7 @@ def make_app(settings: ApiSettings) -> FastAPI:
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = Metrics()
-    for room in (generate, preprocess, requests, operations):
+    for room in (generate, chat, preprocess, requests, operations):
         app.include_router(room.router)
     errors.install(app, app.state.metrics)
     return app

@@ -1,228 +1,162 @@
-"""The body of ``/generate``, ``/v1/preprocess`` and ``/v1/requests``: read, checked, and brought into one form."""
+"""A body, checked and brought into one form: a call of one request, or of the requests of a batch.
+
+What is wrong with the body as a whole, its JSON, its types, its lengths, refuses the call. What is wrong with one
+prompt of a batch is that prompt's answer.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from api import columns, shapes
+from api.incoming import Call, Incoming, Slot, Source
+from api.limits import Limits
+from api.schema import GenerateBody, json_type, parse, read_json
 from forebay import extensions
 from forebay.errors import Rejected
 from forebay.features import Modality
 from forebay.processor import Prompt
 
-MAX_ITEMS = 64  # as the original; before any of them is looked at
-_LONGEST_INT, _TOO_LARGE = 20, 1 << 64  # digits and sign of 64 bits; and the first number beyond them
-_RID = re.compile(r"[\x21-\x7e]{1,128}")
-
-TokenId = Annotated[int, Field(ge=0, lt=2**63)]
+_MOST_SAMPLES = 128
+_DEFAULT = Limits()
 
 
-class GenerateBody(BaseModel):
-    """A request in SGLang's native shape. Unknown fields are ignored; ``multimodal_*`` fields are carried."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-    text: str | None = Field(None, description="The prompt, with one placeholder an item where the model has any.")
-    input_ids: list[TokenId] | None = Field(None, description="The prompt as token ids, instead of text.")
-    image_data: Any = Field(None, description="An image, or a list of them: base64, a data: URL, or {'url': …}.")
-    video_data: Any = Field(None, description="A video, or a list of them.")
-    audio_data: Any = Field(None, description="A recording, or a list of them.")
-    mm_hashes: list[str] | None = Field(None, description="Identities of the items, hexadecimal, instead of ours.")
-    sampling_params: dict[str, Any] | None = Field(None, description="For the engine, for example max_new_tokens.")
-    stream: bool = Field(False, description="Answer as server-sent events.")
-    rid: str | None = Field(None, description="Request id, at most 128 printable characters.")
-    model: str | None = Field(None, description="Which model; may be left out when one is served.")
-    priority: int = Field(0, ge=-100, le=100, description="Higher goes first.")
-    timeout_s: float | None = Field(None, gt=0, le=600, allow_inf_nan=False, description="Time to the deadline.")
-    features: Literal["none", "sha256", "base64"] = Field("sha256", description="For /v1/preprocess only.")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A media item as the caller sent it."""
-
-    modality: Modality
-    text: str
-    param: str
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A checked request, before its media are resolved."""
-
-    prompt: Prompt
-    sources: tuple[Source, ...]
-    caller_hashes: tuple[str, ...] = ()
-    extensions: Mapping[str, Any] = field(default_factory=dict)
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    stream: bool = False
-    rid: str | None = None
-    model: str | None = None
-    priority: int = 0
-    timeout_ms: int | None = None
-    features: str = "sha256"
-
-
-def read_json(raw: bytes) -> dict[str, Any]:
-    """Strict JSON, an object.
-
-    Raises:
-        Rejected: not JSON, NaN or infinity, or another kind of value.
-    """
-    try:
-        body = _load(raw)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise Rejected("invalid_json", f"the body is not JSON: {reason}") from error
-    if not isinstance(body, dict):
-        raise Rejected("invalid_json", f"the body must be a JSON object, not {_json_type(body)}")
-    return body
-
-
-def _load(raw: bytes) -> Any:
-    try:
-        return json.loads(raw, parse_constant=_refuse_constant)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:
-        # Python refuses to read an integer of thousands of digits. One that is too large just so lets the checks of
-        # the fields say which one it is.
-        return json.loads(raw, parse_constant=_refuse_constant, parse_int=_bounded_int)
-
-
-def _bounded_int(text: str) -> int:
-    return int(text) if len(text) <= _LONGEST_INT else _TOO_LARGE
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def read_incoming(raw: bytes) -> Incoming:
+def read_call(raw: bytes, limits: Limits = _DEFAULT) -> Call:
     """Check a body and bring it into one form.
 
     Raises:
         Rejected: naming the field, the item and the numbers that disagree.
     """
     body = read_json(raw)
-    carried = extensions.extract(body)
-    parsed = _parse(body)
+    parsed = parse(body)
+    prompts = _prompts(parsed, limits)
+    table = _Table.of(body, parsed, prompts, limits)
+    if prompts is None:
+        return Call((_request(parsed, table, 0, limits),), is_batch=False, stream=parsed.stream)
+    slots = tuple(_slot(lambda n=n: _request(parsed, table, n, limits)) for n in range(prompts))  # type: ignore[misc]
+    return Call(slots, is_batch=True, stream=parsed.stream)
+
+
+def _slot(read: Callable[[], Incoming]) -> Slot:
+    try:
+        return read()
+    except Rejected as error:
+        return error
+
+
+def _prompts(body: GenerateBody, limits: Limits) -> int | None:
+    """How many prompts a batch has; ``None`` for a single request."""
+    if body.text is not None and body.input_ids is not None:
+        raise Rejected("invalid_prompt", "give either text or input_ids, not both", param="input_ids")
+    given, name = (body.input_ids, "input_ids") if body.text is None else (body.text, "text")
+    if given is None:
+        raise Rejected("invalid_prompt", "either text or input_ids must be given", param="text")
+    if given == []:
+        raise Rejected("invalid_prompt", f"{name} cannot be empty", param=name)
+    if not isinstance(given, list) or isinstance(given[0], int):
+        return None
+    for number, one in enumerate(given):
+        if one == []:
+            path = f"{name}[{number}]"
+            raise Rejected("invalid_prompt", f"{path}: input_ids cannot be empty for any prompt of a batch", param=path)
+    if len(given) > limits.prompts:
+        message = f"batch size {len(given)} exceeds the maximum of {limits.prompts}"
+        raise Rejected("batch_too_large", message, param=name)
+    return len(given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Everything of a body that has an entry for each prompt."""
+
+    media: dict[Modality, shapes.Column]
+    extensions: Sequence[dict[str, Any]]
+    rids: Sequence[str | None]
+    samplings: Sequence[tuple[dict[str, Any], str]]
+    hashes: Sequence[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, body: dict[str, Any], parsed: GenerateBody, prompts: int | None, limits: Limits) -> _Table:
+        values = (parsed.image_data, parsed.video_data, parsed.audio_data)
+        fields = zip((Modality.IMAGE, Modality.VIDEO, Modality.AUDIO), values, strict=True)
+        return cls(
+            media={kind: _column(value, f"{kind}_data", prompts, limits) for kind, value in fields},
+            extensions=columns.extension_maps(body, prompts, limits),
+            rids=columns.rids(parsed.rid, prompts),
+            samplings=columns.samplings(parsed.sampling_params, prompts),
+            hashes=columns.hashes(parsed.mm_hashes, prompts),
+        )
+
+
+def _column(value: Any, name: str, prompts: int | None, limits: Limits) -> shapes.Column:
+    return [shapes.of_single(value, name)] if prompts is None else shapes.of_batch(value, name, prompts, limits)
+
+
+def _request(body: GenerateBody, table: _Table, number: int, limits: Limits) -> Incoming:
+    sampling, path = table.samplings[number]
+    extensions.check_carried(sampling, path)
     return Incoming(
-        prompt=_prompt(parsed),
-        sources=_sources(parsed),
-        caller_hashes=_caller_hashes(parsed.mm_hashes or []),
-        extensions=carried,
-        sampling=_sampling(parsed.sampling_params or {}),
-        stream=parsed.stream,
-        rid=_rid(parsed.rid),
-        model=parsed.model,
-        priority=parsed.priority,
-        timeout_ms=None if parsed.timeout_s is None else max(1, int(parsed.timeout_s * 1000)),
-        features=parsed.features,
+        prompt=_prompt(body, number),
+        sources=_sources(table, number, limits),
+        caller_hashes=table.hashes[number],
+        extensions=table.extensions[number],
+        sampling=_sampling(sampling, path),
+        samples=_samples(sampling, path),
+        stream=body.stream,
+        rid=table.rids[number],
+        model=body.model,
+        priority=body.priority,
+        timeout_ms=body.timeout_ms,
+        features=body.features,
     )
 
 
-def _parse(body: dict[str, Any]) -> GenerateBody:
-    try:
-        known = {k: v for k, v in body.items() if k in GenerateBody.model_fields and v is not None}
-        return GenerateBody.model_validate(known)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-        raise Rejected("invalid_request", f"{path}: {first['msg']}", param=path) from error
-
-
-def _prompt(body: GenerateBody) -> Prompt:
-    if body.text is not None and body.input_ids is not None:
-        raise Rejected("invalid_prompt", "give either text or input_ids, not both", param="input_ids")
-    if body.text is None and body.input_ids is None:
-        raise Rejected("invalid_prompt", "either text or input_ids must be given", param="text")
+def _prompt(body: GenerateBody, number: int) -> Prompt:
     if body.text is not None:
-        return Prompt(text=_checked_prompt(body.text))
-    if not body.input_ids:
-        raise Rejected("invalid_prompt", "input_ids cannot be empty", param="input_ids")
-    return Prompt(ids=tuple(body.input_ids))
+        text, path = (body.text, "text") if isinstance(body.text, str) else (body.text[number], f"text[{number}]")
+        if not text:
+            raise Rejected("invalid_prompt", f"{path} cannot be empty", param=path)
+        extensions.check_text(text, path)
+        return Prompt(text=text)
+    ids: Any = body.input_ids
+    return Prompt(ids=tuple(ids if isinstance(ids[0], int) else ids[number]))
 
 
-def _checked_prompt(text: str) -> str:
-    if not text:
-        raise Rejected("invalid_prompt", "text cannot be empty", param="text")
-    extensions.check_text(text, "text")
-    return text
+def _sources(table: _Table, number: int, limits: Limits) -> tuple[Source, ...]:
+    limits.check_items([kind for kind, column in table.media.items() for _ in column[number]])
+    return tuple(one for kind, column in table.media.items() for one in shapes.sources(column[number], kind))
 
 
-def _caller_hashes(hashes: list[str]) -> tuple[str, ...]:
-    for number, text in enumerate(hashes):
-        extensions.check_text(text, f"mm_hashes[{number}]")
-    return tuple(hashes)
-
-
-def _sources(body: GenerateBody) -> tuple[Source, ...]:
-    fields = {Modality.IMAGE: body.image_data, Modality.VIDEO: body.video_data, Modality.AUDIO: body.audio_data}
-    sources = [
-        Source(modality, text, param)
-        for modality, value in fields.items()
-        for text, param in _items(value, f"{modality}_data")
-    ]
-    if len(sources) > MAX_ITEMS:
-        raise Rejected("too_many_items", f"the request has {len(sources)} media items; the limit is {MAX_ITEMS}")
-    return tuple(sources)
-
-
-def _items(value: Any, name: str) -> list[tuple[str, str]]:
-    """One item or a flat list of them; nulls are dropped."""
-    if isinstance(value, list):
-        return [(_item(one, f"{name}[{i}]"), f"{name}[{i}]") for i, one in enumerate(value) if one is not None]
-    return [] if value is None else [(_item(value, name), name)]
-
-
-def _item(value: Any, param: str) -> str:
-    if isinstance(value, list):
-        message = f"{param}: a nested list is the batch form; a single request takes one item or a flat list"
-        raise Rejected("invalid_media", message, param=param)
-    if isinstance(value, dict):
-        value = value.get("url") or ""
-        if not isinstance(value, str) or not value:
-            raise Rejected("invalid_media", f"{param}: a media object needs a non-empty 'url'", param=param)
-    if not isinstance(value, str):
-        message = f"{param} must be a string or an object with 'url', not {_json_type(value)}"
-        raise Rejected("invalid_media", message, param=param)
-    return value
-
-
-def _sampling(params: dict[str, Any]) -> dict[str, Any]:
-    extensions.check_carried(params, "sampling_params")
-    count, answers = params.get("max_new_tokens"), params.get("n")
+def _sampling(params: dict[str, Any], path: str) -> dict[str, Any]:
+    count = params.get("max_new_tokens")
     if count is not None and not (_is_whole(count) and count >= 1):
-        raise _bad_sampling("max_new_tokens", "must be a whole number of at least 1", count)
-    if answers is not None and not (_is_whole(answers) and answers == 1):
-        raise _bad_sampling("n", "must be 1; send the request again for another answer", answers)
-    return {key: value for key, value in params.items() if value is not None}
+        raise _bad_sampling(f"{path}.max_new_tokens", "must be a whole number of at least 1", count)
+    stops = params.get("stop")
+    if not (stops is None or isinstance(stops, str) or _are_texts(stops)):
+        raise Rejected("invalid_request", f"{path}.stop must be a string or a list of strings", param=f"{path}.stop")
+    return {key: value for key, value in params.items() if value is not None and key != "n"}
 
 
-def _bad_sampling(key: str, rule: str, value: Any) -> Rejected:
-    name = f"sampling_params.{key}"
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _samples(params: dict[str, Any], path: str) -> int:
+    answers = params.get("n")
+    if answers is None:
+        return 1
+    if not (_is_whole(answers) and 1 <= answers <= _MOST_SAMPLES):
+        raise _bad_sampling(f"{path}.n", f"must be a whole number from 1 to {_MOST_SAMPLES}", answers)
+    return int(answers)
+
+
+def _bad_sampling(name: str, rule: str, value: Any) -> Rejected:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    shown = value if is_number else _json_type(value)  # nothing of the caller's that could be long
+    shown = value if is_number else json_type(value)  # nothing of the caller's that could be long
     return Rejected("invalid_request", f"{name} {rule}, got {shown}", param=name)
 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _rid(rid: str | None) -> str | None:
-    if rid and not _RID.fullmatch(rid):
-        message = f"rid must be 1 to 128 printable ASCII characters without spaces, got {len(rid)} characters"
-        raise Rejected("invalid_rid", message, param="rid")
-    return rid or None
-
-
-def _json_type(value: Any) -> str:
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
-    return names.get(type(value), "null" if value is None else "an object")

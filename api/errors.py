@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
+import secrets
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.answers import EndedBadly
 from api.intake import ClientGoneError
@@ -15,6 +19,7 @@ from forebay.errors import Failed, Problem, Rejected
 
 log = logging.getLogger(__name__)
 
+_CALL_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _CLIENT_CLOSED = 499  # nginx' code for it; nobody receives it
 
 
@@ -33,6 +38,7 @@ def install(app: FastAPI, metrics: Metrics) -> None:
             metrics.refused(request.url.path, problem)
         return respond(problem, getattr(request.state, "rid", None))
 
+    app.add_middleware(RequestIds)
     app.add_exception_handler(Rejected, ours)
     app.add_exception_handler(Failed, ours)
     app.add_exception_handler(ClientGoneError, _gone)
@@ -56,4 +62,31 @@ async def _of_http(request: Request, error: Exception) -> JSONResponse:
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     rid = getattr(request.state, "rid", None)
     log.error("unforeseen error", extra={"rid": rid, "path": request.url.path}, exc_info=error)
-    return respond(Problem.of(error), rid)
+    response = respond(Problem.of(error), rid)
+    response.headers["X-Request-Id"] = _id_of(request.scope)  # this one goes out above every middleware
+    return response
+
+
+class RequestIds:
+    """Puts ``X-Request-Id`` on every response: the request's own id, the caller's of the call, or a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["X-Request-Id"] = _id_of(scope)
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+def _id_of(scope: Scope) -> str:
+    own = scope.get("state", {}).get("rid") or ""
+    given = Headers(scope=scope).get("x-request-id", "")
+    return next((one for one in (own, given) if _CALL_ID.fullmatch(one)), secrets.token_hex(16))

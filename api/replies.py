@@ -32,12 +32,13 @@ _PAUSE_AFTER_ERROR_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of an answer. Another ``claim`` than before means that the answer began anew."""
+    """Part of answer number ``sample``. Another ``claim`` than before means that every answer began anew."""
 
     claim: str
     sequence: int
     text: str
     tokens: int
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +179,8 @@ def _entries(entries: Any) -> Iterator[tuple[str, Mapping[bytes, bytes]]]:
 def _read_event(fields: Mapping[bytes, bytes]) -> Event | None:
     match fields[b"event"]:
         case b"piece":
-            text, tokens = msgpack.unpackb(fields[b"piece"])
-            return Piece(fields[b"claim"].decode(), int(fields[b"seq"]), text, tokens)
+            text, tokens, sample = msgpack.unpackb(fields[b"piece"])
+            return Piece(fields[b"claim"].decode(), int(fields[b"seq"]), text, tokens, sample)
         case b"end":
             packed = fields[b"result"]
             result = msgpack.unpackb(packed) if packed else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forebay.settings import SharedSettings, read_port, read_size, setting, whole_number
+from api.limits import Limits, read_limit_mm
+from forebay.extensions import MAX_BYTES, MAX_DEPTH
+from forebay.features import Modality
+from forebay.settings import SharedSettings, read_flag, read_port, read_size, setting, whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,5 +25,28 @@ class ApiSettings(SharedSettings):
     """Most requests between accepted and ended, over the whole deployment."""
     max_body_bytes: int = setting("FOREBAY_MAX_BODY_BYTES", read_size, 256 << 20)
     max_item_bytes: int = setting("FOREBAY_MAX_ITEM_BYTES", read_size, 64 << 20)
+    max_prompts: int = setting("FOREBAY_MAX_PROMPTS", whole_number(1), 4096)
+    """Most prompts in a batch."""
+    max_items: int = setting("FOREBAY_MAX_ITEMS", whole_number(1), 64)
+    """Most media items in one request."""
+    limit_mm: Mapping[Modality, int] = setting("FOREBAY_LIMIT_MM", read_limit_mm, dict)
+    """Most items of a modality in one request, such as ``image=8,video=1``."""
+    max_extension_bytes: int = setting("FOREBAY_MAX_EXTENSION_BYTES", read_size, MAX_BYTES)
+    max_extension_depth: int = setting("FOREBAY_MAX_EXTENSION_DEPTH", whole_number(1), MAX_DEPTH)
+    strict_extensions: bool = setting("FOREBAY_STRICT_EXTENSIONS", read_flag, False)
+    """Whether an extension field of a batch must be a list, as SGLang has it."""
     drain_s: int = setting("FOREBAY_DRAIN_S", whole_number(0), 30)
     """How long a stopping process waits for the requests it serves."""
+
+    @property
+    def limits(self) -> Limits:
+        """What one body may ask for at most."""
+        return Limits(
+            prompts=self.max_prompts,
+            items=self.max_items,
+            by_modality=self.limit_mm,
+            broadcast_bytes=self.max_item_bytes,
+            extension_bytes=self.max_extension_bytes,
+            extension_depth=self.max_extension_depth,
+            strict_extensions=self.strict_extensions,
+        )

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from api.answers import EndedBadly
-from api.body import Incoming, Source
+from api.incoming import Incoming, Source
 from api.register import Register
 from api.replies import Replies, Watch
 from api.routing import choose_lane, choose_model, choose_node
@@ -176,5 +176,6 @@ def _body(incoming: Incoming, kind: Kind, media: Sequence[_Resolved]) -> TaskBod
         caller_hashes=incoming.caller_hashes,
         extensions=incoming.extensions,
         sampling=incoming.sampling,
+        samples=incoming.samples,
         features=incoming.features,
     )

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from forebay.errors import Rejected
+from forebay.extensions import is_present
 from forebay.features import Int64Array, Item, Modality, Output, Processed, ids_array
 from forebay.layout import expand
 from forebay.media import Identity, Media
@@ -151,14 +152,21 @@ def check_items(capabilities: Capabilities, modalities: Sequence[Modality]) -> N
             )
 
 
-def typed_extensions(capabilities: Capabilities, extensions: Mapping[str, Any]) -> BaseModel | None:
+def typed_extensions(
+    capabilities: Capabilities, extensions: Mapping[str, Any], *, has_media: bool = True
+) -> BaseModel | None:
     """The extension map as the processor's own model sees it.
+
+    Args:
+        capabilities: what the processor has declared.
+        extensions: the map as it came.
+        has_media: whether the request has media; to a text alone, a map that says nothing does no harm.
 
     Raises:
         Rejected: the processor declares none, or its model refuses the map; the field path is named.
     """
     if capabilities.extensions is None:
-        if extensions:
+        if extensions and (has_media or any(map(is_present, extensions.values()))):
             raise Rejected(
                 "unsupported_extensions",
                 f"unsupported generate extensions for this processor: {', '.join(sorted(extensions))}",

@@ -20,7 +20,7 @@ _INT64_MIN = -(2**63)
 _UINT64_MAX = 2**64 - 1
 
 
-def extract(body: Mapping[str, Any]) -> dict[str, Any]:
+def extract(body: Mapping[str, Any], *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """The extension map of a request body: fields named ``multimodal_…`` that are not null.
 
     Raises:
@@ -29,11 +29,16 @@ def extract(body: Mapping[str, Any]) -> dict[str, Any]:
     extensions = {name: value for name, value in body.items() if name.startswith(PREFIX) and value is not None}
     for name, value in extensions.items():
         check_text(name, "the name of a field")
-        _check(value, name, 1)
+        _check(value, name, 1, max_depth)
     packed = len(msgpack.packb(extensions)) if extensions else 0
-    if packed > MAX_BYTES:
-        raise Rejected("extensions_too_large", f"the extension map takes {packed} bytes; the limit is {MAX_BYTES}")
+    if packed > max_bytes:
+        raise Rejected("extensions_too_large", f"the extension map takes {packed} bytes; the limit is {max_bytes}")
     return extensions
+
+
+def is_present(value: Any) -> bool:
+    """Whether a value says anything: null does not, nor does a list of nothing but such. False, 0, "" and {} do."""
+    return any(map(is_present, value)) if isinstance(value, list) else value is not None
 
 
 def check_carried(value: Any, name: str) -> None:
@@ -42,22 +47,22 @@ def check_carried(value: Any, name: str) -> None:
     Raises:
         Rejected: as ``extract``.
     """
-    _check(value, name, 1)
+    _check(value, name, 1, MAX_DEPTH)
     packed = len(msgpack.packb(value))
     if packed > MAX_BYTES:
         raise Rejected("field_too_large", f"{name} takes {packed} bytes; the limit is {MAX_BYTES}", param=name)
 
 
-def _check(value: Any, path: str, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise Rejected("extension_too_deep", f"{path} is nested deeper than {MAX_DEPTH} levels", param=path)
+def _check(value: Any, path: str, depth: int, max_depth: int) -> None:
+    if depth > max_depth:
+        raise Rejected("extension_too_deep", f"{path} is nested deeper than {max_depth} levels", param=path)
     if isinstance(value, dict):
         for key, inner in value.items():
             check_text(key, path)
-            _check(inner, f"{path}.{key}", depth + 1)
+            _check(inner, f"{path}.{key}", depth + 1, max_depth)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            _check(inner, f"{path}[{index}]", depth + 1)
+            _check(inner, f"{path}[{index}]", depth + 1, max_depth)
     else:
         _check_scalar(value, path)
 

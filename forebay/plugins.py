@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from forebay.chat_template import ChatTemplate
 from forebay.engine import Engine
 from forebay.errors import ConfigurationError
 from forebay.model import ModelSource
@@ -29,6 +30,7 @@ class LoadedProcessor:
     capabilities: Capabilities
     fingerprint: str
     tokenizer: Tokenizer | None
+    template: ChatTemplate | None = None
 
     @property
     def makes_items_alone(self) -> bool:
@@ -58,7 +60,8 @@ def load_processor(model: ModelSource) -> LoadedProcessor:
     tokenizer = processor.tokenizer()
     if tokenizer is None and model.folder is not None and capabilities.needs_prompt_tokens:
         tokenizer = FileTokenizer.load(model.file(TOKENIZER_FILE))
-    return LoadedProcessor(model.name, processor, capabilities, fingerprint, tokenizer)
+    template = None if model.folder is None else ChatTemplate.find(model.folder)
+    return LoadedProcessor(model.name, processor, capabilities, fingerprint, tokenizer, template)
 
 
 def engine_class(model: ModelSource) -> type[Engine] | None:

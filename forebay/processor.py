@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from forebay.chat import Chat
 from forebay.dtypes import DType
 from forebay.errors import Rejected
 from forebay.features import Modality, Output, Positions, Processed
@@ -78,10 +79,14 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt as the caller gave it: text or token ids, never both."""
+    """The prompt as the caller gave it: text, token ids, or a conversation; one of them.
+
+    A processor never sees a conversation: it is rendered and tokenized before.
+    """
 
     text: str | None = None
     ids: tuple[int, ...] | None = None
+    chat: Chat | None = None
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgpack
 
+from forebay.chat import Chat
 from forebay.errors import ForebayError
 from forebay.features import Modality
 from forebay.processor import Prompt
@@ -75,14 +76,17 @@ class TaskBody:
     extensions: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
     features: str = "sha256"
+    samples: int = 1
+    """How many answers are wanted."""
     tenant: str = ""
     """Whose request it is. Tenants share no cache entry."""
 
     def pack(self) -> bytes:
-        prompt = [self.prompt.text, None if self.prompt.ids is None else list(self.prompt.ids)]
+        ids, chat = self.prompt.ids, self.prompt.chat
+        prompt = [self.prompt.text, None if ids is None else list(ids), None if chat is None else chat.as_map()]
         media = [[ref.modality, ref.digest, ref.size_bytes, ref.param] for ref in self.media]
         fields: list[Any] = [self.kind, prompt, media, list(self.caller_hashes)]
-        fields += [dict(self.extensions), dict(self.sampling), self.features, self.tenant]
+        fields += [dict(self.extensions), dict(self.sampling), self.features, self.samples, self.tenant]
         return bytes(msgpack.packb(fields))
 
     @classmethod
@@ -93,19 +97,26 @@ class TaskBody:
             BadTaskError: anything else.
         """
         try:
-            kind, (text, ids), media, hashes, extensions, sampling, features, tenant = msgpack.unpackb(data)
+            kind, (text, ids, chat), media, hashes, extensions, sampling, features, samples, tenant = msgpack.unpackb(
+                data
+            )
             return cls(
                 kind=Kind(kind),
-                prompt=Prompt(text, None if ids is None else tuple(ids)),
+                prompt=_prompt(text, ids, chat),
                 media=tuple(MediaRef(Modality(m), digest, size, param) for m, digest, size, param in media),
                 caller_hashes=tuple(hashes),
                 extensions=extensions,
                 sampling=sampling,
                 features=features,
+                samples=samples,
                 tenant=tenant,
             )
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise BadTaskError(f"unreadable task body: {error}") from error
+
+
+def _prompt(text: str | None, ids: list[int] | None, chat: Mapping[str, Any] | None) -> Prompt:
+    return Prompt(text, None if ids is None else tuple(ids), None if chat is None else Chat.from_map(chat))
 
 
 @dataclass(frozen=True, slots=True)

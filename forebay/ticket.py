@@ -60,6 +60,7 @@ class Ticket:
     Attributes:
         ids: the expanded prompt inside a block, or its raw little-endian int64 bytes.
         mrope: ``int64 [3, n]`` inside a block, where the model has such positions.
+        samples: how many answers the caller wants; all of them read the same features.
     """
 
     rid: str
@@ -71,10 +72,16 @@ class Ticket:
     mrope: ArrayAt | None = None
     mrope_delta: int = 0
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    samples: int = 1
 
     @property
     def prompt_tokens(self) -> int:
         return len(self.ids) // 8 if isinstance(self.ids, bytes) else self.ids.shape[0]
+
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens that an engine must have room for, over all samples."""
+        return self.samples * self.prompt_tokens
 
     def pack(self) -> bytes:
         fields = [
@@ -86,6 +93,7 @@ class Ticket:
             None if self.mrope is None else _pack_array(self.mrope),
             self.mrope_delta,
             dict(self.sampling),
+            self.samples,
         ]
         return bytes(msgpack.packb(fields))
 
@@ -99,7 +107,7 @@ class Ticket:
         version, *fields = msgpack.unpackb(data)
         if version != VERSION:
             raise ValueError(f"ticket version {version}; this release reads {VERSION}")
-        (rid, attempt, model), blocks, ids, items, mrope, delta, sampling = fields
+        (rid, attempt, model), blocks, ids, items, mrope, delta, sampling, samples = fields
         return cls(
             rid=rid,
             attempt=attempt,
@@ -110,6 +118,7 @@ class Ticket:
             mrope=None if mrope is None else _unpack_array(mrope),
             mrope_delta=delta,
             sampling=sampling,
+            samples=samples,
         )
 
 

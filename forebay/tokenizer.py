@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,20 @@ class FileTokenizer:
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._fast.encode(text, add_special_tokens=False).ids
         return ids
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of ``text`` as nothing but text: special tokens spelled out in it are letters."""
+        self._fast.encode_special_tokens = True
+        try:
+            return self.encode(text)
+        finally:
+            self._fast.encode_special_tokens = False
+
+    @cached_property
+    def special_tokens(self) -> dict[str, int]:
+        """The tokens that stand for no text, by how they are spelled."""
+        added = self._fast.get_added_tokens_decoder()
+        return {token.content: number for number, token in added.items() if token.special}
 
     def decode(self, ids: Sequence[int]) -> str:
         text: str = self._fast.decode(list(ids), skip_special_tokens=True)

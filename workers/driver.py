@@ -30,6 +30,7 @@ from handoff.scripts import Move, perform
 from workers.decode import decode_audio, decode_image
 from workers.decode.identity import hash_of
 from workers.items import Items
+from workers.prompts import prompt_of
 from workers.reservation import Lease, Reservation
 from workers.results import describe, make_ticket
 from workers.timings import Timings
@@ -128,11 +129,12 @@ class Driver:
             return False
         task, attempt = job.task, job.attempt
         with job.timings.stage("write"):
-            ticket = make_ticket(output, job.reservation, task.rid, attempt, task.model, job.body.sampling)
+            body = job.body
+            ticket = make_ticket(output, job.reservation, task.rid, attempt, task.model, body.sampling, body.samples)
             job.reservation.park()
         # The ticket is written last: a scheduler that finds it may trust the block.
         spent = job.timings.rounded()
-        move = self.moves.park(task.rid, attempt, self.owner, ticket.pack(), ticket.prompt_tokens, spent)
+        move = self.moves.park(task.rid, attempt, self.owner, ticket.pack(), ticket.tokens, spent)
         moved = perform(self.redis, move)
         if not moved.ok:
             self.pool.count(Number.LATE_RESULTS)
@@ -145,13 +147,13 @@ class Driver:
         if loaded is None:
             raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
         check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
-        extensions = typed_extensions(loaded.capabilities, job.body.extensions)
+        extensions = typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
             return self._through_cache(job, loaded, extensions, self.cache)
         media = tuple(self._load(ref, loaded, job.timings) for ref in job.body.media)
         with job.timings.stage("reserve"):
             job.reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
-        work = Work(job.task.rid, job.body.prompt, media, extensions, job.reservation.empty)
+        work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
         return output, [False] * len(output.items)
@@ -160,7 +162,7 @@ class Driver:
         self, job: Job, loaded: LoadedProcessor, extensions: TypedExtensions, cache: FeatureCache
     ) -> tuple[Output, list[bool]]:
         with job.timings.stage("process"):
-            prompt = prompt_ids(job.body.prompt, loaded.tokenizer, loaded.capabilities.vocabulary)
+            prompt = prompt_ids(prompt_of(job.body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
         items = Items(
             cache=cache,
             reservation=job.reservation,

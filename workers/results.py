@@ -18,7 +18,13 @@ from workers.reservation import Reservation
 
 
 def make_ticket(
-    output: Output, reservation: Reservation, rid: str, attempt: int, model: str, sampling: Mapping[str, Any]
+    output: Output,
+    reservation: Reservation,
+    rid: str,
+    attempt: int,
+    model: str,
+    sampling: Mapping[str, Any],
+    samples: int = 1,
 ) -> Ticket:
     """Place everything in the pool and say where it lies. A request without media needs no block."""
     items = tuple(_ticket_item(item, reservation) for item in output.items)
@@ -26,7 +32,7 @@ def make_ticket(
     if items:
         ids = reservation.put(output.input_ids, DType.INT64)
     mrope, delta = _place_positions(output.positions, reservation)
-    return Ticket(rid, attempt, model, reservation.handles, ids, items, mrope, delta, sampling)
+    return Ticket(rid, attempt, model, reservation.handles, ids, items, mrope, delta, sampling, samples)
 
 
 def _place_positions(positions: Positions | None, reservation: Reservation) -> tuple[ArrayAt | None, int]:

@@ -2,84 +2,57 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import suppress
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from api.answers import EndedBadly, generation, partial, result_of
-from api.body import Incoming, read_incoming
+from api.answers import EndedBadly, one_or_all
+from api.asking import answers, growing
+from api.body import read_call
+from api.calls import answer_all, grow_all
 from api.context import Context, context_of
+from api.incoming import Call, Incoming
 from api.intake import read_body, unless_gone
-from api.replies import Ended, Piece, Watch
 from api.routes.openapi import generate_body
-from forebay.errors import Failed
-from forebay.task import Kind
 
 router = APIRouter()
 
-T = TypeVar("T")
-
-_GRACE_S = 10.0  # after the deadline, for the reconciler to write the end
+DONE = b"data: [DONE]\n\n"
+"""The last event of every stream."""
 
 
 @router.post("/generate", openapi_extra=generate_body(), summary="Preprocess, run the model, answer")
 async def generate(request: Request) -> Response:
-    context, began = context_of(request), time.perf_counter()
-    incoming = read_incoming(await read_body(request, context.settings.max_body_bytes))
-    request.state.rid = incoming.rid
-    if incoming.stream:
-        return await _stream(request, context, incoming, began)
-    return JSONResponse(await unless_gone(request, _answer(request, context, incoming, began)))
+    context = context_of(request)
+    call = await read(request, context)
+    if call.stream:
+        events = _batch_events(context, call) if call.is_batch else _events(context, call.only)
+        await unless_gone(request, anext(events))  # so that an early error has its own status
+        return EventStream(events)
+    if call.is_batch:
+        return JSONResponse(await unless_gone(request, answer_all(context, call)))
+    whole = answers(context, call.only, time.perf_counter())
+    return JSONResponse(one_or_all(await unless_gone(request, whole)))
 
 
-async def _answer(request: Request, context: Context, incoming: Incoming, began: float) -> dict[str, Any]:
-    async with context.submission.watched(incoming, Kind.GENERATE) as (submitted, watch):
-        request.state.rid = submitted.rid
-        ended = await wait_for_end(context, watch, incoming)
-        elapsed_s = count_answer(context, "generate", submitted.model, ended, began)
-        return generation(submitted.rid, result_of(ended), elapsed_s)
-
-
-def count_answer(context: Context, route: str, model: str, ended: Ended, began: float) -> float:
-    """Put an end into the metrics; the seconds it took."""
-    elapsed_s = time.perf_counter() - began
-    context.metrics.answered(route, model, ended.state, ended.problem.code if ended.problem else "ok", elapsed_s)
-    return elapsed_s
-
-
-async def wait_for_end(context: Context, watch: Watch, incoming: Incoming) -> Ended:
-    """The end of a request.
+async def read(request: Request, context: Context) -> Call:
+    """The call that a body makes; of a single request the id is noted, for errors.
 
     Raises:
-        Failed: ``no_end``, when not even the deadline brought one.
+        Rejected: naming what is wrong.
     """
-    return await _within(watch.end(), context, incoming)
-
-
-async def _within(event: Awaitable[T], context: Context, incoming: Incoming) -> T:
-    try:
-        return await asyncio.wait_for(event, _patience_s(context, incoming))
-    except TimeoutError as error:
-        raise Failed("no_end", "the deadline passed and no end was recorded", status=504) from error
-
-
-def _patience_s(context: Context, incoming: Incoming) -> float:
-    return (incoming.timeout_ms or context.settings.timeout_ms) / 1000 + _GRACE_S
-
-
-async def _stream(request: Request, context: Context, incoming: Incoming, began: float) -> Response:
-    """Wait for the first event before the response begins, so that an early error has its own status."""
-    events = _events(request, context, incoming, began)
-    await unless_gone(request, anext(events))
-    return EventStream(events)
+    raw = await read_body(request, context.settings.max_body_bytes)
+    call = read_call(raw, context.settings.limits).with_ids()
+    if not call.is_batch:
+        request.state.rid = call.only.rid
+    return call
 
 
 class EventStream(StreamingResponse):
@@ -97,50 +70,33 @@ class EventStream(StreamingResponse):
             await self._events.aclose()
 
 
-async def _events(request: Request, context: Context, incoming: Incoming, began: float) -> AsyncGenerator[bytes, None]:
+async def _events(context: Context, incoming: Incoming) -> AsyncGenerator[bytes, None]:
     """The answer as it grows, after one empty part that says that the first event is there."""
-    async with context.submission.watched(incoming, Kind.GENERATE) as (submitted, watch):
-        request.state.rid = submitted.rid
-        event = await _within(watch.events.get(), context, incoming)
-        if isinstance(event, Ended) and event.result is None:
-            count_answer(context, "generate", submitted.model, event, began)
-            result_of(event)  # a bad end before any token is an ordinary error
-        yield b""
-        answer = _Answer()
-        while isinstance(event, Piece):
-            if answer.take(event):
-                yield _sse(partial(submitted.rid, answer.text, answer.tokens))
-            event = await watch.events.get()
-        elapsed_s = count_answer(context, "generate", submitted.model, event, began)
-        yield _sse(_last(submitted.rid, event, elapsed_s))
-        yield b"data: [DONE]\n\n"
+    began, is_open = time.perf_counter(), False
+    async with aclosing(growing(context, incoming, began)) as events:
+        try:
+            async for event in events:
+                if event is None:
+                    is_open = True
+                    yield b""
+                    continue
+                sample, answer = event
+                yield sse(answer if incoming.samples == 1 else {**answer, "index": sample})
+        except EndedBadly as error:
+            if not is_open:
+                raise
+            yield sse(error.problem.body(incoming.rid))
+    yield DONE
 
 
-def _last(rid: str, ended: Ended, elapsed_s: float) -> dict[str, Any]:
-    try:
-        return generation(rid, result_of(ended), elapsed_s)
-    except EndedBadly as error:
-        return error.problem.body(rid)
+async def _batch_events(context: Context, call: Call) -> AsyncGenerator[bytes, None]:
+    yield b""
+    async with aclosing(grow_all(context, call)) as events:
+        async for event in events:
+            yield sse(event)
+    yield DONE
 
 
-class _Answer:
-    """The text so far. A new claim begins it anew, a piece seen before changes nothing."""
-
-    def __init__(self) -> None:
-        self.text, self.tokens = "", 0
-        self._claim, self._next = "", 0
-
-    def take(self, piece: Piece) -> bool:
-        if piece.claim != self._claim:
-            self.text, self.tokens = "", 0
-            self._claim, self._next = piece.claim, 0
-        if piece.sequence < self._next:
-            return False
-        self._next = piece.sequence + 1
-        self.text += piece.text
-        self.tokens += piece.tokens
-        return True
-
-
-def _sse(data: dict[str, Any]) -> bytes:
+def sse(data: dict[str, Any]) -> bytes:
+    """One server-sent event."""
     return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.body import GenerateBody
+from pydantic import BaseModel
+
+from api.chat_body import ChatBody
+from api.schema import GenerateBody
 
 _PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGM4UaEBAAN0AWnL+tDXAAAAAElFTkSuQmCC"  # one pixel, PNG
@@ -36,6 +39,35 @@ EXAMPLES: dict[str, Any] = {
         "value": {"model": "whisper-tiny-en", "text": "transcribe", "audio_data": _BEEP, "stream": True},
     },
 }
+
+
+CHAT_EXAMPLE: dict[str, Any] = {
+    "summary": "A picture and a question",
+    "value": {
+        "model": "qwen2-vl",
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}},
+                    {"type": "text", "text": "What is this?"},
+                ],
+            }
+        ],
+        "max_completion_tokens": 32,
+    },
+}
+
+
+def chat_body() -> dict[str, Any]:
+    """``openapi_extra`` of a route that takes a ``ChatBody``."""
+    content = {"application/json": {"schema": ChatBody.model_json_schema(), "examples": {"image": CHAT_EXAMPLE}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def abort_body(model: type[BaseModel]) -> dict[str, Any]:
+    """``openapi_extra`` of ``/abort_request``."""
+    return {"requestBody": {"content": {"application/json": {"schema": model.model_json_schema()}}}}
 
 
 def generate_body() -> dict[str, Any]:

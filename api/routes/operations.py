@@ -46,7 +46,7 @@ async def models(request: Request) -> dict[str, Any]:
     nodes = await context_of(request).register.nodes()
     engines = {model for node in nodes for model in node.engines}
     data = [
-        {"id": name, "object": "model", "owned_by": "forebay", "engine": name in engines}
+        {"id": name, "object": "model", "created": 0, "owned_by": "forebay", "engine": name in engines}
         for name in sorted(served_models(nodes))
     ]
     return {"object": "list", "data": data}

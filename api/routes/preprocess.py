@@ -11,10 +11,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from api.answers import result_of
-from api.body import read_incoming
+from api.asking import count_answer, wait_for_end
+from api.calls import in_parallel
 from api.context import Context, context_of
-from api.intake import read_body, unless_gone
-from api.routes.generate import count_answer, wait_for_end
+from api.incoming import Incoming
+from api.intake import unless_gone
+from api.routes.generate import read
 from api.routes.openapi import generate_body
 from forebay.task import Kind
 
@@ -24,20 +26,25 @@ router = APIRouter()
 @router.post("/v1/preprocess", openapi_extra=generate_body(), summary="Preprocess and describe the features")
 async def preprocess(request: Request) -> Response:
     context, began = context_of(request), time.perf_counter()
-    incoming = read_incoming(await read_body(request, context.settings.max_body_bytes))
-    request.state.rid = incoming.rid
+    call = await read(request, context)
+    if not call.is_batch:
+        return JSONResponse(await unless_gone(request, _describe(context, call.only, began)))
 
-    async def work() -> dict[str, Any]:
-        async with context.submission.watched(incoming, Kind.PREPROCESS) as (submitted, watch):
-            request.state.rid = submitted.rid
-            ended = await wait_for_end(context, watch, incoming)
-            elapsed_s = count_answer(context, "preprocess", submitted.model, ended, began)
-            result = dict(result_of(ended))
-            await _fill_in(context, result)
-            result["timings_ms"] = {**result["timings_ms"], "total": round(elapsed_s * 1000, 3)}
-            return {"rid": submitted.rid, "model": submitted.model, **result}
+    async def one(incoming: Incoming) -> list[dict[str, Any]]:
+        return [await _describe(context, incoming, began)]
 
-    return JSONResponse(await unless_gone(request, work()))
+    each = await unless_gone(request, in_parallel(call.slots, one))
+    return JSONResponse([answer for own in each for answer in own])
+
+
+async def _describe(context: Context, incoming: Incoming, began: float) -> dict[str, Any]:
+    async with context.submission.watched(incoming, Kind.PREPROCESS) as (submitted, watch):
+        ended = await wait_for_end(context, watch, incoming)
+        elapsed_s = count_answer(context, "preprocess", submitted.model, ended, began)
+        result = dict(result_of(ended))
+        await _fill_in(context, result)
+        result["timings_ms"] = {**result["timings_ms"], "total": round(elapsed_s * 1000, 3)}
+        return {"rid": submitted.rid, "model": submitted.model, **result}
 
 
 async def _fill_in(context: Context, result: dict[str, Any]) -> None:

@@ -44,13 +44,8 @@ def task_in(entry: bytes) -> Task:
 
 def result(text: str = "a b", tokens: int = 2, meta: dict[str, Any] | None = None) -> dict[str, Any]:
     """What a scheduler writes of a good answer."""
-    return {
-        "text": text,
-        "prompt_tokens": 10,
-        "completion_tokens": tokens,
-        "finish_reason": "stop",
-        "meta": meta or {},
-    }
+    output = {"text": text, "completion_tokens": tokens, "finish_reason": "stop", "meta": meta or {}}
+    return {"prompt_tokens": 10, "outputs": [output]}
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ class Staff:
 
     def say(self, rid: str, number: int, text: str, claim: str = "c1") -> bool:
         """Emit a piece of the answer."""
-        return self.way.emit(rid, claim, number, msgpack.packb([text, 1]))
+        return self.way.emit(rid, claim, number, msgpack.packb([text, 1, 0]))
 
     def finish(self, rid: str, end: End, claim: str = "c1") -> None:
         assert self.way.do(self.way.moves.finish(rid, Fence.claim(claim), end)).ok

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from api.answers import EndedBadly, generation, partial, result_of, status
+from api.answers import EndedBadly, generations, one_or_all, partial, result_of, status
+from api.asking import Growth
 from api.replies import Ended, Piece
-from api.routes.generate import _Answer
 from forebay import State
 from forebay.errors import Problem
 from handoff.record import Record
@@ -24,7 +24,7 @@ def record(**fields: object) -> Record:
 
 def test_a_finished_answer_has_the_native_shape():
     """SGLang's fields; the engine's own facts only where it has some."""
-    assert generation("r1", result("a b"), 0.12345678) == {
+    assert generations("r1", result("a b"), 0.12345678)[0] == {
         "text": "a b",
         "meta_info": {
             "id": "r1",
@@ -34,7 +34,15 @@ def test_a_finished_answer_has_the_native_shape():
             "e2e_latency": 0.123457,
         },
     }
-    assert generation("r1", result(meta={"p": 0.5}), 1)["meta_info"]["engine"] == {"p": 0.5}
+    assert generations("r1", result(meta={"p": 0.5}), 1)[0]["meta_info"]["engine"] == {"p": 0.5}
+
+
+def test_several_answers_are_a_list_in_their_order():
+    """One alone is itself."""
+    several = {"prompt_tokens": 10, "outputs": [*result("a")["outputs"], *result("b")["outputs"]]}
+
+    assert [answer["text"] for answer in one_or_all(generations("r1", several, 1))] == ["a", "b"]
+    assert one_or_all(generations("r1", result("a"), 1))["text"] == "a"
 
 
 def test_an_unfinished_answer_holds_all_of_the_text_so_far():
@@ -121,29 +129,38 @@ def test_the_status_of_a_bad_end_holds_its_error():
 
 def test_pieces_of_one_claim_add_up():
     """Text and tokens."""
-    answer = _Answer()
+    answer = Growth()
 
     assert [answer.take(Piece("c1", number, text, 1)) for number, text in enumerate(["a", "", "b"])] == [True] * 3
-    assert (answer.text, answer.tokens) == ("ab", 3)
+    assert answer.of(0) == ("ab", 3)
 
 
 def test_a_piece_that_comes_twice_changes_nothing():
     """redis-py sends a call again after a time-out, and the event comes twice."""
-    answer = _Answer()
+    answer = Growth()
     for number in (0, 1):
         answer.take(Piece("c1", number, "ab"[number], 1))
 
     assert not answer.take(Piece("c1", 1, "b", 1))
     assert not answer.take(Piece("c1", 0, "a", 1))
-    assert (answer.text, answer.tokens) == ("ab", 2)
+    assert answer.of(0) == ("ab", 2)
 
 
 def test_a_new_claim_begins_the_answer_anew():
     """Another scheduler started from the prompt: what the first said is not part of its answer."""
-    answer = _Answer()
+    answer = Growth()
     for number in (0, 1):
         answer.take(Piece("c1", number, "old", 1))
 
     assert answer.take(Piece("c2", 0, "new", 1))
-    assert (answer.text, answer.tokens) == ("new", 1)
+    assert answer.of(0) == ("new", 1)
     assert not answer.take(Piece("c2", 0, "new", 1))
+
+
+def test_several_answers_grow_side_by_side():
+    """Each piece says which one it belongs to."""
+    growth = Growth()
+    for number, (text, sample) in enumerate([("a", 0), ("x", 1), ("b", 0)]):
+        growth.take(Piece("c1", number, text, 1, sample))
+
+    assert (growth.of(0), growth.of(1), growth.of(2)) == (("ab", 2), ("x", 1), ("", 0))

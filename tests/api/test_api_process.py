@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.app import make_app
-from api.settings import ApiSettings
 from forebay.errors import Failed, Problem
 from forebay.media import digest_of
 from handoff.media import Spool
 from handoff.moves import End
 from tests.api.actors import Staff, announce, result
 from tests.api.callers import Caller
+from tests.api.process import events_of, meanwhile, started, talking_to
 from tests.support.ways import Way
 
 pytestmark = pytest.mark.service
 
 BODY = {"text": "Hi", "rid": "r1"}
-
-
-@asynccontextmanager
-async def started(settings: ApiSettings) -> AsyncIterator[FastAPI]:
-    app = make_app(settings)
-    async with app.router.lifespan_context(app):
-        yield app
 
 
 @pytest.fixture
@@ -44,10 +33,6 @@ async def app(settings, client, keys) -> AsyncIterator[FastAPI]:
     announce(client, keys)
     async with started(settings) as app:
         yield app
-
-
-def talking_to(app: FastAPI) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
 
 @pytest.fixture
@@ -60,18 +45,6 @@ async def until(holds: Callable[[], object]) -> None:
     async with asyncio.timeout(4):
         while not holds():  # noqa: ASYNC110 - it is in another process
             await asyncio.sleep(0.005)
-
-
-async def meanwhile(request: Awaitable[Any], play: Callable[[], object]) -> Any:
-    """Serve a request while the others, in a thread, do their part."""
-    answer, _ = await asyncio.gather(request, asyncio.to_thread(play))
-    return answer
-
-
-def events_of(text: str) -> list[Any]:
-    """The data of server-sent events."""
-    blocks = [block.removeprefix("data: ") for block in text.split("\n\n") if block]
-    return [block if block == "[DONE]" else json.loads(block) for block in blocks]
 
 
 # The way of a request.
@@ -218,7 +191,7 @@ async def test_features_in_base64_come_from_the_store(http, staff: Staff, settin
 
 async def test_a_deadline_without_an_end_is_answered_all_the_same(http, monkeypatch, way: Way):
     """Nobody wrote the end: the janitor is down too. The caller is not left waiting."""
-    monkeypatch.setattr("api.routes.generate._GRACE_S", 0.0)
+    monkeypatch.setattr("api.asking._GRACE_S", 0.0)
 
     response = await http.post("/generate", json={**BODY, "timeout_s": 0.05})
 

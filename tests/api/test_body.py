@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 
-from api.body import MAX_ITEMS, Incoming, Source, read_incoming
+from api.body import read_call
+from api.incoming import Incoming, Source
+from api.limits import Limits
 from forebay import Modality, Prompt, Rejected
 
 SURROGATE = "\\ud800"  # as JSON spells one half of a pair
+
+
+MAX_ITEMS = Limits().items
+
+
+def read_incoming(raw: bytes) -> Incoming:
+    return read_call(raw).only
 
 
 def read(**fields: Any) -> Incoming:
@@ -169,7 +178,7 @@ def test_a_prompt_is_a_text_or_ids_and_never_both_or_nothing(fields, param, said
     assert said in error.message
 
 
-@pytest.mark.parametrize("ids", [[1.5], [1.0], [True], [-1], [2**63], ["1"], [None], [[1]], [[]], [{}]])
+@pytest.mark.parametrize("ids", [[1.5], [1.0], [True], [-1], [2**63], ["1"], [None], [{}]])
 def test_an_id_is_a_whole_number_that_fits_an_int64(ids):
     """C066: nothing is rounded, parsed or wrapped; the position is named."""
     error = refused(input_ids=ids)
@@ -182,9 +191,9 @@ def test_the_largest_id_passes():
     assert read(input_ids=[0, 2**63 - 1]).prompt.ids == (0, 2**63 - 1)
 
 
-@pytest.mark.parametrize(("field", "value"), [("input_ids", "1,2"), ("input_ids", 5), ("text", 5), ("text", ["a"])])
+@pytest.mark.parametrize(("field", "value"), [("input_ids", "1,2"), ("input_ids", 5), ("text", 5), ("text", {})])
 def test_a_prompt_of_another_type_is_refused(field, value):
-    """A list of texts is a batch, which this route does not take."""
+    """By the field's name."""
     error = refused(**{field: value})
 
     assert (error.code, error.param) == ("invalid_request", field)
@@ -199,7 +208,7 @@ def test_a_prompt_of_another_type_is_refused(field, value):
         ("stream", "yes"),
         ("stream", 1),
         ("rid", 5),
-        ("rid", ["a"]),
+        ("rid", [5]),
         ("model", 5),
         ("priority", 1.0),
         ("priority", "1"),
@@ -210,8 +219,6 @@ def test_a_prompt_of_another_type_is_refused(field, value):
         ("sampling_params", "x"),
         ("mm_hashes", "ff"),
         ("mm_hashes", [255]),
-        ("mm_hashes", [None]),
-        ("mm_hashes", [["ff"]]),
         ("mm_hashes", {}),
         ("features", "all"),
         ("features", 1),
@@ -391,14 +398,14 @@ def test_another_request_id_is_refused_with_its_length(rid):
         ({"max_new_tokens": True}, "got a boolean"),
         ({"max_new_tokens": "x" * 500}, "got a string"),
         ({"max_new_tokens": [[1] * 500]}, "got a list"),
-        ({"n": 0}, "n must be 1"),
-        ({"n": 2}, "got 2"),
+        ({"n": 0}, "must be a whole number from 1 to 128, got 0"),
+        ({"n": 129}, "got 129"),
         ({"n": True}, "got a boolean"),
         ({"n": "1"}, "got a string"),
     ],
 )
 def test_sampling_bounds_are_held_with_the_value_that_breaks_them(params, said):
-    """How many tokens, and one answer a request; what a caller sends of any length is not repeated."""
+    """How many tokens, and how many answers; what a caller sends of any length is not repeated."""
     (key,) = params
     error = refused(text="a", sampling_params=params)
 
@@ -407,15 +414,38 @@ def test_sampling_bounds_are_held_with_the_value_that_breaks_them(params, said):
     assert len(error.message) < 150
 
 
-@pytest.mark.parametrize("params", [{}, {"max_new_tokens": 1, "n": 1}, {"stop": ["x", None], "x": {"y": None}}])
+@pytest.mark.parametrize("params", [{}, {"max_new_tokens": 1}, {"stop": ["x"], "x": {"y": None}}])
 def test_the_rest_of_sampling_is_the_engines_business(params):
     """Carried untouched."""
     assert read(text="a", sampling_params=params).sampling == params
 
 
+@pytest.mark.parametrize("stop", [5, {}, ["x", None], [5], True])
+def test_stops_are_texts(stop):
+    """The scheduler looks for them."""
+    assert refused(text="a", sampling_params={"stop": stop}).param == "sampling_params.stop"
+
+
 def test_null_is_absent_in_sampling_too():
     """An engine takes its default, instead of failing over a null."""
     assert read(text="a", sampling_params={"max_new_tokens": None, "n": None, "x": 0}).sampling == {"x": 0}
+
+
+def test_several_answers_are_wanted_of_the_tier_and_not_of_the_engine():
+    """It sees each of them as a request of its own."""
+    incoming = read(text="a", sampling_params={"n": 3, "x": 0})
+
+    assert (incoming.samples, incoming.sampling) == (3, {"x": 0})
+    assert read(text="a").samples == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("rid", ["a"]), ("sampling_params", [{}]), ("mm_hashes", [["ff"]]), ("mm_hashes", [None])],
+)
+def test_what_is_said_for_each_prompt_of_a_batch_is_nothing_for_a_single_request(field, value):
+    """A list of one is a list."""
+    assert refused(text="a", **{field: value}).param == field
 
 
 def test_hashes_that_are_no_hexadecimal_pass_the_door():

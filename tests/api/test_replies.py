@@ -87,7 +87,7 @@ async def test_each_caller_gets_its_own_events_only(replies, way, staff):
             ends = await soon(asyncio.gather(first.end(), second.end()))
 
     assert [end.state for end in ends] == [State.DONE, State.REJECTED]
-    assert ends[0].result["text"] == "one"
+    assert ends[0].result["outputs"][0]["text"] == "one"
     assert ends[1].problem == Problem("x", "no", 400)
 
 
@@ -101,7 +101,7 @@ async def test_an_id_that_is_used_again_does_not_hear_of_its_first_use(replies, 
         async with reading(replies):
             end = await soon(watch.end())
 
-    assert end.result["text"] == "second"
+    assert end.result["outputs"][0]["text"] == "second"
 
 
 async def test_an_event_for_nobody_is_dropped(replies, way, staff):
@@ -113,7 +113,7 @@ async def test_an_event_for_nobody_is_dropped(replies, way, staff):
         admitted(way, replies)
         staff.finish("r1", End.done(result("ab")))
         async with reading(replies):
-            assert (await soon(watch.end())).result["text"] == "ab"
+            assert (await soon(watch.end())).result["outputs"][0]["text"] == "ab"
 
 
 async def test_an_end_whose_event_was_lost_is_found_in_the_record(replies, way, staff, client, keys):
@@ -292,7 +292,7 @@ def test_no_entries_are_no_events():
 
 def test_a_piece_is_two_values_on_the_wire():
     """Text and tokens, as the scheduler packs them; the other side of the hand-off is held to the same bytes."""
-    assert msgpack.packb(["a", 1]) == b"\x92\xa1a\x01"
+    assert msgpack.packb(["a", 1, 0]) == b"\x93\xa1a\x01\x00"
 
 
 def test_the_staff_of_these_tests_speaks_that_wire_form(way: Way, staff: Staff):

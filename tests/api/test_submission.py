@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from api.answers import EndedBadly
-from api.body import Incoming, Source
+from api.incoming import Incoming, Source
 from api.register import Register
 from api.replies import Replies
 from api.settings import ApiSettings

@@ -45,5 +45,6 @@ def test_the_loop_of_the_document_answers_a_request(client, moves, shm, tmp_path
             said = process.communicate()[1]
 
         assert node.way.state() == "done", said
-        assert node.way.record().result == {"text": "4 tokens, 3 feature rows", "prompt_tokens": 4}
+        output = {"text": "4 tokens, 3 feature rows", "completion_tokens": 1, "finish_reason": "stop", "meta": {}}
+        assert node.way.record().result == {"prompt_tokens": 4, "outputs": [output]}
         assert node.pool.blocks() == []

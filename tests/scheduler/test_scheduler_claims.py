@@ -76,7 +76,7 @@ def test_a_lapsed_request_that_we_claim_again_is_begun_anew(tier: Tier):
     assert tier.engine.aborted == ["r1"]
     assert [piece[2] for piece in again] == list(range(len(again)))
     assert "".join(piece[3] for piece in again) == "1 7 7 7 "
-    assert tier.way.record("r1").result["text"] == "1 7 7 7 2 "
+    assert tier.way.record("r1").result["outputs"][0]["text"] == "1 7 7 7 2 "
     assert (tier.blocks, tier.scheduler.intake.held) == (0, {})
 
 
@@ -95,7 +95,7 @@ def test_a_lapsed_request_that_another_took_is_left_to_it(tier: Tier):
     assert tier.blocks == 1
     for _ in range(5):
         second.turn()
-    assert tier.way.record("r1").result["text"] == "1 7 7 7 2 "
+    assert tier.way.record("r1").result["outputs"][0]["text"] == "1 7 7 7 2 "
     assert tier.blocks == 0
 
 
@@ -131,7 +131,7 @@ def test_features_that_are_gone_are_made_again(tier: Tier):
     assert (record.state, record.attempt) == ("queued", 2)
     tier.work()
     tier.finish("r1")
-    assert tier.way.record("r1").result["text"] == "1 7 7 2 "
+    assert tier.way.record("r1").result["outputs"][0]["text"] == "1 7 7 2 "
     assert tier.blocks == 0
 
 
@@ -164,7 +164,7 @@ def test_of_several_blocks_the_ones_that_are_left_are_given_back(tier_with, lost
     assert left is None or left.reader == ""  # parked and never taken: the janitor sees that nobody speaks for it
     tier.work()
     tier.finish("r1")
-    assert tier.way.record("r1").result["meta"] == {"sum": 120_000.0}
+    assert tier.way.record("r1").result["outputs"][0]["meta"] == {"sum": 120_000.0}
 
 
 def test_a_ticket_of_another_release_is_made_again(tier: Tier):

@@ -153,7 +153,7 @@ def test_an_emission_with_an_error_ends_that_request_alone(tier_with, error, sta
     tier.finish("bad", "good")
 
     assert (tier.way.state("bad"), tier.way.record("bad").problem.code) == (state, code)
-    assert tier.way.record("good").result["text"] == "1 2 3 "
+    assert tier.way.record("good").result["outputs"][0]["text"] == "1 2 3 "
     assert tier.blocks == 0
 
 

@@ -30,13 +30,13 @@ def test_a_request_is_run_to_its_end(tier: Tier):
 
     record = tier.way.record()
     assert record.state == "done"
-    assert record.result == {
+    output = {
         "text": f"1 {IMAGE_TOKEN} {IMAGE_TOKEN} 2 ",
-        "prompt_tokens": 4,
         "completion_tokens": 4,
         "finish_reason": "stop",
         "meta": {"sum": 12.0},  # two rows of three colours, each two pixels of 1
     }
+    assert record.result == {"prompt_tokens": 4, "outputs": [output]}
     assert list(record.times_ms) == ["accepted", "queued", "processing", "parked", "admitted", "first_token", "end"]
     assert (tier.blocks, tier.engine.admitted, tier.scheduler.intake.held) == (0, {}, {})
 
@@ -68,7 +68,7 @@ def test_pieces_reach_the_caller_numbered_and_under_their_claim(tier: Tier):
 
     claim = tier.pieces()[0][1]
     assert tier.pieces() == [("r1", claim, 0, "4 "), ("r1", claim, 1, "5 ")]
-    assert tier.way.record().result["text"] == "4 5 6 "
+    assert tier.way.record().result["outputs"][0]["text"] == "4 5 6 "
 
 
 def test_requests_run_side_by_side(tier: Tier):
@@ -81,7 +81,7 @@ def test_requests_run_side_by_side(tier: Tier):
     assert tier.way.state("short") == "done"
     assert tier.way.state("long") == "admitted"
     tier.finish("long")
-    assert tier.way.record("long").result["text"] == "1 2 3 4 5 "
+    assert tier.way.record("long").result["outputs"][0]["text"] == "1 2 3 4 5 "
 
 
 def test_a_text_alone_takes_no_memory(tier: Tier):
@@ -90,7 +90,7 @@ def test_a_text_alone_takes_no_memory(tier: Tier):
 
     assert tier.blocks == 0
     tier.finish("r1")
-    assert tier.way.record().result["text"] == "5 "
+    assert tier.way.record().result["outputs"][0]["text"] == "5 "
 
 
 def test_an_idle_scheduler_is_woken_by_what_is_parked(tier: Tier, monkeypatch):

@@ -57,7 +57,7 @@ def test_what_redis_did_not_take_is_told_when_it_is_back(restless, shm, tmp_path
     with running_server(*redis_folders):
         tier.finish("r1")
 
-        assert tier.way.record("r1").result["text"] == "1 7 2 "
+        assert tier.way.record("r1").result["outputs"][0]["text"] == "1 7 2 "
         assert [piece[2:] for piece in tier.pieces()] == [(0, "1 "), (1, "7 ")]
         assert tier.blocks == 0
     client.close()
@@ -81,5 +81,5 @@ def test_a_scheduler_pauses_without_redis_and_goes_on_with_it(restless, shm, tmp
         working.join(10)
 
         assert not working.is_alive()
-        assert tier.way.record("r1").result["text"] == "1 2 3 "
+        assert tier.way.record("r1").result["outputs"][0]["text"] == "1 2 3 "
     client.close()

@@ -119,10 +119,10 @@ class Tier:
         pool = Pool(self.folder / "pool", life.id, writable=False)
         return Scheduler(Intake(self.way.client, self.way.moves, pool, NODE, MODEL), engine, SECRET, drain_s)
 
-    def queue(self, rid: str, ids: Sequence[int], rows: Sequence[int], **sampling: Any) -> None:
+    def queue(self, rid: str, ids: Sequence[int], rows: Sequence[int], *, samples: int = 1, **sampling: Any) -> None:
         """Accept a request and queue its task, as the API does it; a picture of so many rows each."""
         media = tuple(self._picture(number, height) for number, height in enumerate(rows))
-        body = TaskBody(Kind.GENERATE, Prompt(ids=tuple(ids)), media, sampling=sampling)
+        body = TaskBody(Kind.GENERATE, Prompt(ids=tuple(ids)), media, sampling=sampling, samples=samples)
         accepted = self.way.accept(rid, f"token of {rid}", reply_to="api-1")
         assert accepted.outcome == "ok"
         task = Task(rid, f"token of {rid}", 1, MODEL, accepted.deadline_ms, 0, body.pack())

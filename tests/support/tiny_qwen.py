@@ -12,6 +12,7 @@ from typing import Any
 PATCH, MERGE = 14, 2
 VOCABULARY = 151_936
 IMAGE_PAD, VISION_START, VISION_END = 151_655, 151_652, 151_653
+TEMPLATE = Path(__file__).parents[1] / "data" / "templates" / "qwen2-vl.jinja"
 
 PREPROCESSOR = {
     "image_processor_type": "Qwen2VLImageProcessor",
@@ -72,6 +73,7 @@ def make_folder(folder: Path, seed: int = 0) -> Path:
     model.save_pretrained(folder)
     (folder / "preprocessor_config.json").write_text(json.dumps(PREPROCESSOR))
     shutil.copy(tokenizer_file(), folder / "tokenizer.json")
+    shutil.copy(TEMPLATE, folder / "chat_template.jinja")
     return folder
 
 

@@ -116,7 +116,7 @@ class Callers:
     def _check(self, rid: str, result: dict[str, Any]) -> None:
         pictures = pictures_of(rid)
         if rid.startswith("generate"):
-            seen, expected = result["meta"]["pictures"], pictures
+            seen, expected = result["outputs"][0]["meta"]["pictures"], pictures
         else:
             seen = [item["feature"]["sha256"] for item in result["items"]]
             expected = [SHA256[picture] for picture in pictures]

@@ -1,0 +1,69 @@
+"""What a body asks for, checked and in one form: a call of one or several requests, before their media are resolved."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from forebay.errors import Rejected
+from forebay.features import Modality
+from forebay.processor import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A media item as the caller sent it."""
+
+    modality: Modality
+    text: str
+    param: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One request. ``samples`` is how many answers it wants; it is prepared once for all of them."""
+
+    prompt: Prompt
+    sources: tuple[Source, ...]
+    caller_hashes: tuple[str, ...] = ()
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    samples: int = 1
+    stream: bool = False
+    rid: str | None = None
+    model: str | None = None
+    priority: int = 0
+    timeout_ms: int | None = None
+    features: str = "sha256"
+
+
+Slot = Incoming | Rejected
+"""A request of a batch, or what is wrong with it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One body: its requests in order. A single request that is wrong never becomes a call."""
+
+    slots: tuple[Slot, ...]
+    is_batch: bool
+    stream: bool
+
+    def with_ids(self) -> Call:
+        """The same, with an id for every request, so that whatever goes wrong can be told by it."""
+        return replace(self, slots=tuple(_with_id(slot) for slot in self.slots))
+
+    @property
+    def only(self) -> Incoming:
+        """The request of a call that is no batch."""
+        [slot] = self.slots
+        assert isinstance(slot, Incoming)
+        return slot
+
+
+def _with_id(slot: Slot) -> Slot:
+    if isinstance(slot, Rejected) or slot.rid:
+        return slot
+    return replace(slot, rid=secrets.token_hex(16))
