@@ -125,6 +125,12 @@ class Actions:
             handles = self.allocate(who, [length], jumps=True)
             self._end(self.members[who], self.model.flights[key][0], key, handles)
 
+    def make_some(self, who: int, keys: Sequence[bytes], length: int) -> None:
+        """Make entries, and let them go at once."""
+        for key in keys:
+            self.make(who, key, length)
+            self.free_own(who, -1)
+
     def end_flight(self, n: int, commits: bool) -> None:
         """Also one that has ended, or that another has taken over; but the dead end nothing."""
         for owner, flight, key in _choose(self.flights[::-1], n):
