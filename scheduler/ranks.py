@@ -21,7 +21,7 @@ from handoff.pool import Owner, is_alive
 Broadcast = Callable[[bytes | None], bytes]
 """Rank 0 gives bytes, the others ``None``; every rank gets the bytes of rank 0. The engine provides it."""
 
-_COME_WITHIN_S = 30.0
+_COME_WITHIN_S = 120.0  # ranks load a model's weights at their own pace
 _LOOK_EVERY_S = 0.01
 
 

@@ -7,9 +7,8 @@ verb can touch what is another request's; a block goes with the last hold, unles
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from forebay.errors import ForebayError
 from forebay.ticket import Handle
 from handoff.pool import cache, ledger, line, mapping
 from handoff.pool.blocks import Block
+from handoff.pool.info import BlockInfo, PoolStats
 from handoff.pool.line import Waiter
 from handoff.pool.owners import is_alive
 from handoff.pool.placement import ANYWHERE, Placement
@@ -27,46 +27,6 @@ from handoff.pool.table import COUNTERS, HoldState, Number, Table, aligned
 
 class StaleHandleError(ForebayError):
     """The handle's hold is gone, and its block may be another request's by now."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockInfo:
-    """A hold on a block, as the janitor and the operator see it."""
-
-    handle: Handle
-    state: HoldState
-    owner: str
-    reader: str
-    rid: str
-    attempt: int
-    since: float
-    """Wall clock, seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolStats:
-    """How full the pool is, and what it has counted since it was made.
-
-    Attributes:
-        used_bytes: held by somebody.
-        cached_bytes: of cache entries that nobody holds; they make room when it is needed.
-        blocks: held by somebody.
-        entries: cache entries, held or not.
-        waiting: how many wait for room.
-    """
-
-    data_bytes: int
-    used_bytes: int
-    cached_bytes: int
-    blocks: int
-    entries: int
-    waiting: int
-    counters: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def free_bytes(self) -> int:
-        """What could be taken, in one piece or in several."""
-        return self.data_bytes - self.used_bytes
 
 
 class Pool:

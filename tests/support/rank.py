@@ -25,7 +25,7 @@ _POLLS, _EVERY_S = 1000, 0.02
 
 def main(rank: int, count: int, rendezvous: str, dies: bool) -> None:
     dist.init_process_group(
-        "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=count, timeout=timedelta(seconds=30)
+        "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=count, timeout=timedelta(seconds=120)
     )
     broadcast = _dying_at_news(torch_broadcast()) if dies else torch_broadcast()
     with open_intake(load(SchedulerSettings), Ranks(count, rank, broadcast)) as intake:
