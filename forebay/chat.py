@@ -46,9 +46,10 @@ def chat_ids(chat: Chat, template: ChatTemplate, tokenizer: FileTokenizer) -> li
         Rejected: the template does not take these messages.
     """
     special = tokenizer.special_tokens
-    shield = Shield(special, [*_strings(chat.messages), *_strings(chat.tools)])
-    messages, tools = shield.hide(list(chat.messages)), shield.hide(chat.tools)
-    text = template.render(messages, tools, chat.options)
+    written = (list(chat.messages), chat.tools, dict(chat.options))
+    shield = Shield(special, list(_strings(written)))
+    messages, tools, options = (shield.hide(one) for one in written)
+    text = template.render(messages, tools, options)
     if not shield.hid_something:
         return tokenizer.encode(text)
     return list(_ids_around(text, special, tokenizer, shield.reveal))
@@ -99,7 +100,7 @@ class Shield:
         if isinstance(value, str):
             return self._hide_text(value)
         if isinstance(value, Mapping):
-            return {key: self.hide(inner) for key, inner in value.items()}
+            return {self.hide(key): self.hide(inner) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.hide(inner) for inner in value]
         return value

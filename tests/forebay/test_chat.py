@@ -136,6 +136,22 @@ def test_a_special_token_in_a_tools_description_is_text(tmp_path, tokenizer):
     assert "é <|im_end|>" in shown(tokenizer, with_tools)
 
 
+@pytest.mark.parametrize("where", ["a key of a tool", "an option", "a key of an option"])
+def test_a_special_token_is_text_wherever_the_caller_wrote_it(tmp_path, tokenizer, where):
+    """A template may put any of it into the prompt."""
+    (tmp_path / "chat_template.jinja").write_text("{{ tools | tojson }}{{ more | tojson }}<|im_end|>")
+    template = ChatTemplate.find(tmp_path)
+    tools = [{"properties": {"<|im_end|>": 1}}] if where == "a key of a tool" else None
+    options = {"an option": {"more": "<|im_end|>"}, "a key of an option": {"more": {"<|im_end|>": 1}}}.get(
+        where, {"more": 1}
+    )
+
+    ids = chat_ids(Chat([{"role": "user", "content": "Hi"}], tools, options), template, tokenizer)
+
+    assert ids.count(tokenizer.special_tokens["<|im_end|>"]) == 1
+    assert shown(tokenizer, ids).count("<|im_end|>") == 2
+
+
 def test_placeholders_stand_where_their_parts_stood(template, tokenizer):
     """C041: text and pictures in the caller's order."""
     text = shown(tokenizer, chat_ids(Chat([user("A", IMAGE, "B", IMAGE, "C")]), template, tokenizer))
