@@ -19,6 +19,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.support.forks import fork
+
 _CLONE_NEWNS = 0x00020000
 _MS_REC_PRIVATE = (1 << 14) | (1 << 18)
 _LONGEST_S = 60
@@ -53,7 +55,7 @@ class Place:
 def within(size: str, folder: Path, act: Callable[[Place], Any], **options: Any) -> Any:
     """What ``act`` returns, done in a child that sees a tmpfs of that size at ``folder``."""
     reading, writing = os.pipe()
-    pid = os.fork()
+    pid = fork()
     if not pid:
         _be_the_child(writing, size, folder, act, options)
     os.close(writing)

@@ -17,6 +17,7 @@ from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import handoff.pool
+from tests.support.forks import fork
 
 FOLDER = str(Path(handoff.pool.__file__).parent)
 _STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
@@ -60,7 +61,7 @@ def dies_at(step: int, act: Callable[[], object]) -> bool:
         sys.settrace(_Stepper(step, _die, stores_only=True))
         act()
 
-    pid = os.fork()
+    pid = fork()
     if not pid:
         _act_and_exit(traced)
     _, status = os.waitpid(pid, 0)
@@ -86,7 +87,7 @@ def _act_and_exit(act: Callable[[], object]) -> NoReturn:
 
 def dies_after(act: Callable[[], object]) -> None:
     """Do something in a child that is killed as soon as it is done."""
-    pid = os.fork()
+    pid = fork()
     if not pid:
         _act_and_exit(lambda: [act(), _die()])
     _, status = os.waitpid(pid, 0)
