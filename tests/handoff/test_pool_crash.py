@@ -35,6 +35,14 @@ def other_thread():
         yield thread
 
 
+@pytest.fixture
+def no_collector():
+    """An exception in a callback of the garbage collector would go nowhere."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @every_verb
 def test_death_between_any_two_steps_harms_nobody(node, verb):
     """Wherever it dies: no byte is lost or belongs to two, and what others hold is theirs still."""
@@ -148,11 +156,10 @@ def test_giving_up_does_not_cut_another_threads_step_short(node, other_thread):
     assert order == [True, "given up"]
 
 
-def test_signals_at_random_moments_are_no_different(node, other_thread):
+def test_signals_at_random_moments_are_no_different(node, other_thread, no_collector):
     """As they really come: from the kernel, after so many microseconds."""
     chance = random.Random(1)
     hits = 0
-    gc.disable()  # an exception in a callback of the collector would go nowhere
     for _ in range(10_000 if LONG else 400):
         node.cache.set_budget(SIZE)
         kept = take(node.mortal, 64, "kept").handle
@@ -162,5 +169,4 @@ def test_signals_at_random_moments_are_no_different(node, other_thread):
         node.mortal.abandon_all(keep=[kept])
 
         nothing_is_left_of(node, kept, other_thread)
-    gc.enable()
     assert hits > 10
