@@ -90,14 +90,15 @@ def measure_cache(rounds: int = 60) -> dict[str, float]:
 
 
 def _in_turns(runs: Mapping[str, tuple[BenchNode, Callable[[], bytes], Prompt]], rounds: int) -> dict[str, float]:
-    """CPU milliseconds, medians: from the message to the parked ticket, and from the poll to the release."""
+    """CPU milliseconds of the worker's part, medians: from the message to the parked ticket."""
     samples: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(-_WARM_UP, rounds):
         for name, (node, picture, prompt) in runs.items():
             message = node.message(picture(), prompt)
             began = time.process_time()
             node.work(message)
+            spent = time.process_time() - began
             node.read()
             if number >= 0:
-                samples[name].append(time.process_time() - began)
+                samples[name].append(spent)
     return {name: statistics.median(taken) * 1000 for name, taken in samples.items()}
