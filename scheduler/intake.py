@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from forebay.engine import Admission, AdmittedItem, Room
+from forebay.errors import Failed
 from forebay.features import Int64Array, Positions
 from forebay.ticket import ArrayAt, Handle, Ticket, TicketItem
 from handoff.connection import MAX_BLOCK_MS, Client, redis_failures
@@ -67,7 +68,9 @@ class Intake:
         return self.pool.owner
 
     def wait(self) -> None:
-        """Sleep until something is parked, or a second has passed."""
+        """Sleep until something is parked, or a second has passed. Ranks that do not lead wait in ``poll``."""
+        if self.ranks is not None and not self.ranks.leads:
+            return
         with redis_failures():
             self.redis.blpop([self.moves.keys.wake(self.node, self.model)], MAX_BLOCK_MS / 1000)
 
@@ -81,7 +84,7 @@ class Intake:
             ends or replays the latter. Ranks other than 0 are never given any of these.
 
         Raises:
-            Failed: Redis cannot be reached. The other ranks then learn of nothing new.
+            Failed: Redis cannot be reached; nothing was claimed, and the other ranks are told so.
         """
         self._release_lingering()
         if self.ranks is not None:
@@ -101,9 +104,17 @@ class Intake:
             except (StaleHandleError, ValueError) as error:
                 log.error("features gone", extra={"rid": claimed.rid, "reason": str(error)})
                 gone.append(claimed)
-        self.held.update({one.rid: one for one in taken})
+        for one in taken:
+            self._hold(one)
         self._release_lingering()
         return taken, gone
+
+    def _hold(self, taken: Taken) -> None:
+        """Keep what was taken. What we held of the same request is superseded: its lease had lapsed meanwhile."""
+        earlier = self.held.get(taken.rid)
+        self.held[taken.rid] = taken
+        if earlier is not None:
+            self.release(earlier)
 
     def _poll_together(self, ranks: Ranks, room: Room) -> tuple[list[Taken], list[Claimed]]:
         if not ranks.leads:
@@ -123,10 +134,7 @@ class Intake:
         own = ranks.rank - 1
         taken = [self._map(one.claim, Ticket.unpack(one.ticket), one.handles[own]) for one in turn.shares]
         for one in taken:
-            earlier = self.held.get(one.rid)
-            if earlier is not None:  # the lease lapsed, and rank 0 has claimed the ticket again
-                self.release(earlier)
-            self.held[one.rid] = one
+            self._hold(one)
         self._lost += turn.lost
         return taken
 
@@ -144,9 +152,13 @@ class Intake:
         return True
 
     def _keep_now_and_then(self) -> None:
-        if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
+        if time.monotonic() - self._kept_at <= _KEEP_EVERY_S:
+            return
+        try:
             self._lost = self.keep()
             self._kept_at = time.monotonic()
+        except Failed as error:  # what was claimed is told to every rank all the same; the next poll keeps
+            log.warning("leases not extended", extra={"reason": error.message})
 
     def renew(self) -> list[Taken]:
         """Extend the leases of everything held; what is no longer ours comes back, still mapped.
@@ -173,23 +185,31 @@ class Intake:
 
     def release(self, taken: Taken) -> None:
         """Free the features of a request. Whoever keeps an array keeps its block, until the array goes."""
-        self.held.pop(taken.rid, None)
+        if self.held.get(taken.rid) is taken:
+            del self.held[taken.rid]
         taken.admission = None
         self._lingering += taken.blocks
+        taken.blocks = ()
         self._release_lingering()
         if self._lingering:
             log.warning("features still referenced", extra={"rid": taken.rid, "blocks": len(self._lingering)})
 
     def _release_lingering(self) -> None:
-        self._lingering = [block for block in self._lingering if not self._released(block)]
+        """Give up the holds that nothing here looks through any more.
 
-    def _released(self, block: Block) -> bool:
-        try:
-            block.release()
-        except LiveViewError:
-            return False
-        self.pool.free(block.handle)
-        return True
+        A ticket that was claimed again after a pause leads to the hold that we had on it before: the last of all that
+        look through a hold gives it up.
+        """
+        released: list[Block] = []
+        still: list[Block] = []
+        for block in self._lingering:
+            (released if _let_go(block) else still).append(block)
+        self._lingering = still
+        in_use = {block.handle for block in still}
+        in_use |= {block.handle for taken in self.held.values() for block in taken.blocks}
+        for block in released:
+            if block.handle not in in_use:
+                self.pool.free(block.handle)
 
     def _map(self, claim: str, ticket: Ticket, handles: Sequence[Handle]) -> Taken:
         blocks: list[Block] = []
@@ -199,6 +219,14 @@ class Intake:
         except (StaleHandleError, ValueError):
             self._lingering += blocks  # ours by now: while we live, nobody else would free them
             raise
+
+
+def _let_go(block: Block) -> bool:
+    try:
+        block.release()
+    except LiveViewError:
+        return False
+    return True
 
 
 def admission_of(ticket: Ticket, blocks: Sequence[Block]) -> Admission:

@@ -215,3 +215,60 @@ def test_waiting_ends_when_something_is_parked(node, intake):
     intake.wait()
 
     assert time.monotonic() - began < 0.5
+
+
+def lapse(node):
+    """The leases of everything that is admitted end now."""
+    for rid in node.way.leased():
+        node.way.let_lapse(rid)
+    return node.way.do(node.way.moves.lapse(NODE, MODEL))
+
+
+def test_a_request_that_lapsed_and_came_back_keeps_its_features(node, intake):
+    """What lingers of our first look must not give up the hold that our second one reads through."""
+    parked(node)
+    taken = take(intake)
+    kept = taken.admission.items[0].array
+    assert lapse(node) == ["r1"]
+    [lost] = intake.renew()
+    intake.release(lost)
+
+    again = take(intake)
+    del kept, taken, lost
+    intake.poll(Room(0, 0))
+    parked(node, "r2")
+
+    assert again.admission.items[0].array.tolist() == [[20, 40, 60]] * 3
+    assert len(node.pool.blocks()) == 2
+    intake.release(again)
+    assert {info.rid for info in node.pool.blocks()} == {"r2"}
+
+
+def test_an_array_of_the_first_look_keeps_the_block_too(node, intake):
+    """The second is released; somebody still reads through the first."""
+    parked(node)
+    kept = take(intake).admission.items[0].array
+    lapse(node)
+
+    again = take(intake)
+    intake.release(again)
+
+    assert kept.tolist() == [[20, 40, 60]] * 3
+    assert len(node.pool.blocks()) == 1
+    del kept, again
+    intake.poll(Room(0, 0))
+    assert node.pool.blocks() == []
+
+
+def test_what_is_superseded_cannot_end_what_came_after_it(node, intake):
+    """Releasing it late changes nothing for the one that is held now."""
+    parked(node)
+    first = take(intake)
+    lapse(node)
+    again = take(intake)
+
+    intake.release(first)
+    parked(node, "r2")
+
+    assert intake.held == {"r1": again}
+    assert again.admission.items[0].array.tolist() == [[20, 40, 60]] * 3

@@ -10,9 +10,10 @@ import time
 
 import pytest
 
-from forebay import ConfigurationError
+from forebay import ConfigurationError, Failed, Room
 from forebay.ticket import Handle
-from handoff.pool import HoldState, Owner
+from handoff.pool import HoldState, Owner, Pool
+from scheduler import Intake
 from scheduler import ranks as module
 from scheduler.ranks import Ranks, Share, Turn, begin_life, reader_of
 from tests.support.media import plain_png
@@ -134,6 +135,47 @@ def test_a_group_that_is_killed_leaves_the_request_to_the_next(node, group):
     assert node.way.do(node.way.moves.lapse(NODE, MODEL)) == ["r1"]
     assert [one.rid for one in node.way.claim()] == ["r1"]
     assert node.pool.take(info.handle).handle == info.handle
+
+
+@pytest.fixture
+def pair(node, client, moves):
+    """Two ranks in one process; what rank 0 says is what rank 1 hears."""
+    said = []
+    life = Owner(node.folder, "scheduler")
+    other = Owner.named(node.folder, reader_of(life.id, 1))
+    ways = (lambda data: said.append(data) or data, lambda _: said[-1])
+    pools = [Pool(node.folder / "pool", one.id, writable=False) for one in (life, other)]
+    yield [
+        Intake(client, moves, pool, NODE, MODEL, Ranks(2, rank, way))
+        for rank, (pool, way) in enumerate(zip(pools, ways, strict=True))
+    ]
+    life.close()
+    other.close()
+
+
+def test_ranks_stay_in_step_when_leases_cannot_be_extended(node, pair, monkeypatch):
+    """What was claimed is everybody's; Redis may be back with the next poll."""
+    zero, one = pair
+    park(node)
+
+    def fails(self):
+        raise Failed("redis_unavailable", "away", status=503)
+
+    monkeypatch.setattr(Intake, "keep", fails)
+    zero._kept_at = float("-inf")
+    taken = [intake.poll(Room(1, 1000))[0] for intake in (zero, one)]
+
+    assert [[each.rid for each in own] for own in taken] == [["r1"], ["r1"]]
+
+
+def test_only_the_leading_rank_waits_on_redis(pair):
+    """There is one token to be woken by; the others wait for its word."""
+    _, one = pair
+    began = time.monotonic()
+
+    one.wait()
+
+    assert time.monotonic() - began < 0.5
 
 
 def test_a_rank_outside_its_group_is_refused():
