@@ -19,7 +19,9 @@ from forebay.features import Modality, Output
 from forebay.media import Audio, Image, Media
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions, Work
+from forebay.states import State
 from forebay.task import BadTaskError, Kind, MediaRef, Task, TaskBody, unseal
+from handoff import record
 from handoff.connection import Client
 from handoff.media import MediaStore
 from handoff.moves import Begun, End, Fence, Moves, Seen
@@ -107,7 +109,9 @@ class Driver:
 
     def _attempt(self, task: Task, begun: Begun) -> None:
         give_up_at = time.monotonic() + min(_LONGEST_WAIT_S, begun.left_ms / 1000)
-        reservation = Reservation(self.pool, task.rid, begun.attempt, give_up_at)
+        reservation = Reservation(
+            self.pool, task.rid, begun.attempt, give_up_at, lambda: self._is_wanted(task.rid, begun.attempt)
+        )
         parked = False
         try:
             body = TaskBody.unpack(task.body or unseal(begun.body, self.secret))
@@ -173,6 +177,7 @@ class Driver:
             rid=job.task.rid,
             attempt=job.attempt,
             give_up_at=job.give_up_at,
+            prompt_tokens=len(prompt),
         )
         prepared = items.prepare(job.body.media, job.body.tenant)
         with job.timings.stage("process"):
@@ -210,6 +215,11 @@ class Driver:
     def _end(self, rid: str, fence: Fence, end: End) -> None:
         moved = perform(self.redis, self.moves.finish(rid, fence, end))
         log.info("request ended", extra={"rid": rid, "state": str(end.state), "written": moved.ok})
+
+    def _is_wanted(self, rid: str, attempt: int) -> bool:
+        """Whether a request is still this worker's to do: nobody has cancelled it, and it has not expired."""
+        found = record.read(self.redis, self.moves.keys, rid)
+        return found is not None and found.state is State.PROCESSING and found.attempt == attempt
 
     def _forget_the_interrupted(self) -> None:
         """Give up what an earlier task has in the pool without knowing: its time ran out in the middle of a step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +31,16 @@ class Reservation:
         rid: the request.
         attempt: its current attempt.
         give_up_at: ``time.monotonic()`` after which waiting for room ends.
+        is_wanted: whether the request still lives; one that does not stops waiting.
     """
 
-    def __init__(self, pool: Pool, rid: str, attempt: int, give_up_at: float) -> None:
+    def __init__(
+        self, pool: Pool, rid: str, attempt: int, give_up_at: float, is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
         self._pool = pool
-        self._room = Room(pool, rid, attempt, give_up_at)
+        self._room = Room(pool, rid, attempt, give_up_at, is_wanted)
         self._blocks: list[Block] = []
+        self._kept: list[Lease] = []
         self.copied_bytes = 0
 
     @property
@@ -51,13 +55,29 @@ class Reservation:
     def reserve(self, feature_bytes: int) -> None:
         """Take one block for all features that are foreseen, and for what lies beside them."""
         if feature_bytes:
-            self._take([_with_slack(feature_bytes)])
+            self._take([with_slack(feature_bytes)])
 
-    def reserve_each(self, feature_bytes: Sequence[int]) -> list[Block | None]:
-        """Take a block for each item, all of them or none; ``None`` for an item whose size nobody foresees."""
-        foreseen = [_with_slack(size) for size in feature_bytes if size]
-        blocks = iter(self._take(foreseen) if foreseen else [])
-        return [next(blocks) if size else None for size in feature_bytes]
+    def take_now(self, sizes: Sequence[int]) -> list[Block] | None:
+        """A block of each size, all or none, without waiting; ``None`` when there is no room now."""
+        self._check_total(sizes)
+        blocks = self._room.take_now(sizes)
+        self._blocks += blocks or []
+        return blocks
+
+    def wait_for(self, sizes: Sequence[int]) -> list[Block]:
+        """A block of each size, waited for in line. Whoever waits here holds nothing that others could wait for."""
+        assert not self._blocks
+        return self._take(sizes)
+
+    def give_back(self, block: Block) -> None:
+        """A block that was not needed after all."""
+        self._blocks.remove(block)
+        self._kept += _closed([Lease(self._pool, block, owned=True)])
+
+    def give_back_all(self) -> None:
+        """Every block, and every hold on what others have made; the caller looks at none of it any more."""
+        blocks, self._blocks = self._blocks, []
+        self._kept += _closed([Lease(self._pool, block, owned=True) for block in blocks])
 
     def adopt(self, block: Block) -> None:
         """A block that somebody else has written, and on which this request has a hold now."""
@@ -73,7 +93,7 @@ class Reservation:
         def empty(shape: Sequence[int], dtype: DType) -> npt.NDArray[Any]:
             carved = None if block is None else block.carve(shape, dtype)
             if carved is None:
-                [another] = self._take([_with_slack(math.prod(shape) * dtype.itemsize)])
+                [another] = self._take([with_slack(math.prod(shape) * dtype.itemsize)])
                 carved = another.carve(shape, dtype)
                 assert carved is not None
             return carved[0]
@@ -130,37 +150,52 @@ class Reservation:
         return self._close(owned=True)
 
     def _close(self, *, owned: bool) -> list[Lease]:
-        leases = [Lease(self._pool, block, owned) for block in self._blocks]
-        self._blocks = []
-        kept = [lease for lease in leases if not lease.close()]
-        if kept:
-            gc.collect()  # a view caught in a reference cycle, of an exception's frames for example
-            kept = [lease for lease in kept if not lease.close()]
-        return kept
+        blocks, self._blocks = self._blocks, []
+        kept, self._kept = self._kept, []
+        return kept + _closed([Lease(self._pool, block, owned) for block in blocks])
 
     def _carve(self, shape: Sequence[int], dtype: DType) -> tuple[npt.NDArray[Any], ArrayAt]:
         for number, block in enumerate(self._blocks):
             carved = block.carve(shape, dtype)
             if carved is not None:
                 return carved[0], ArrayAt(number, carved[1], dtype, tuple(shape))
-        self._take([_with_slack(math.prod(shape) * dtype.itemsize)])
+        self._take([with_slack(math.prod(shape) * dtype.itemsize)])
         return self._carve(shape, dtype)
 
     def _take(self, sizes: Sequence[int]) -> list[Block]:
-        held = sum(block.handle.length for block in self._blocks)
-        total = held + sum(map(aligned, sizes))
+        self._check_total(sizes)
+        blocks = self._room.take(sizes, jumps=bool(self._blocks))
+        self._blocks += blocks
+        return blocks
+
+    def _check_total(self, sizes: Sequence[int]) -> None:
+        self.check_fits(sum(block.handle.length for block in self._blocks) + sum(map(aligned, sizes)))
+
+    def check_fits(self, total: int) -> None:
+        """Refuse what the pool could never hold.
+
+        Raises:
+            Rejected: with both numbers.
+        """
         if total > self._pool.data_bytes:
             raise Rejected(
                 "features_too_large",
                 f"the features need {total} bytes; the feature pool has {self._pool.data_bytes}",
                 status=413,
             )
-        blocks = self._room.take(sizes, jumps=bool(self._blocks))
-        self._blocks += blocks
-        return blocks
 
 
-def _with_slack(wanted: int) -> int:
+def _closed(leases: Sequence[Lease]) -> list[Lease]:
+    """Close what can be closed; the rest is still looked at."""
+    kept = [lease for lease in leases if not lease.close()]
+    if kept:
+        gc.collect()  # a view caught in a reference cycle, of an exception's frames for example
+        kept = [lease for lease in kept if not lease.close()]
+    return kept
+
+
+def with_slack(wanted: int) -> int:
+    """Room for features of that many bytes, and for what lies beside them."""
     return aligned(wanted) + _SLACK_BYTES + wanted // _SLACK_SHARE
 
 

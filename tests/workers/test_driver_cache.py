@@ -472,6 +472,109 @@ def test_cancelling_one_that_waits_harms_nobody(node):
     assert {info.rid for info in node.pool.blocks()} == {"r1"}
 
 
+def fill(node, leave):
+    """Somebody else's block takes the pool but for so many bytes."""
+    block = node.pool.allocate(node.pool.data_bytes - leave, "other", 1)
+    assert block is not None
+    return block.handle
+
+
+def until(holds):
+    for _ in range(1000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came")
+
+
+def test_whoever_waits_for_room_holds_nothing_that_others_wait_for(node):
+    """Neither a cached feature nor the promise to make one; else two that wait could wait for each other."""
+    run(node, node.driver(cached=True), RED, rid="r0")
+    driver = node.driver(cached=True)
+    message = node.task(node.reference(RED), node.reference(GREEN), rid="r1", token="t1")
+    room = fill(node, node.pool.stats().used_bytes + 100_000)  # for one of two blocks
+    worker = threading.Thread(target=lambda: driver.run(message))
+    worker.start()
+
+    until(lambda: node.pool.waiting())
+    held = [info for info in node.pool.blocks() if info.rid == "r1"]
+    flights = FeatureCache(node.pool).flights()
+    node.pool.free(room)
+    worker.join(30)
+
+    assert (held, flights) == ([], [])
+    assert node.way.state("r1") == "parked"
+    ticket = Ticket.unpack(node.way.claim("c1")[-1].ticket)
+    assert features(node, ticket) == [[[400, 0, 0]] * 3, [[0, 400, 0]] * 2]
+
+
+def test_two_that_need_each_others_room_both_end_well(node):
+    """Each holds nothing while it waits, so the first in line gets all that it needs."""
+    pictures = [plain_png(1, 30 + number) for number in range(6)]
+    drivers = [node.driver(cached=True) for _ in range(2)]
+    messages = [
+        node.task(*map(node.reference, own), rid=f"r{n}", token=f"t{n}")
+        for n, own in enumerate((pictures[:4], pictures[2:]))
+    ]
+    room = fill(node, 200_000)
+    began = time.monotonic()
+    workers = [threading.Thread(target=lambda d=d, m=m: d.run(m)) for d, m in zip(drivers, messages, strict=True)]
+    for worker in workers:
+        worker.start()
+    time.sleep(0.3)
+    node.pool.free(room)
+    for worker in workers:
+        worker.join(30)
+
+    assert [node.way.state(rid) for rid in ("r0", "r1")] == ["parked"] * 2
+    assert time.monotonic() - began < 10
+
+
+def test_whoever_is_cancelled_leaves_the_line(node):
+    """C096: its place and its worker are free soon, though there is no room."""
+    driver = node.driver(cached=True)
+    message = node.task(node.reference(RED), rid="r1")
+    room = fill(node, 64)
+    worker = threading.Thread(target=lambda: driver.run(message))
+    worker.start()
+    until(lambda: node.pool.waiting())
+
+    node.way.cancel("r1")
+    worker.join(5)
+
+    assert not worker.is_alive()
+    assert node.pool.waiting() == []
+    assert node.way.state("r1") == "cancelled"
+    node.pool.free(room)
+
+
+def test_what_can_never_fit_is_refused_before_all_of_it_is_decoded(node):
+    """Four pictures are too much for the pool; the third is already."""
+
+    class Large(Counting):
+        def feature_bytes(self, media):
+            return 400_000
+
+    toy = Large()
+    driver = node.driver(toy, cached=True)
+    loaded_items = []
+    real = driver._load
+    driver_class = type(driver)
+
+    def counting(self, ref, loaded, timings):
+        loaded_items.append(ref.digest)
+        return real(ref, loaded, timings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver_class, "_load", counting)
+        driver.run(node.task(*(node.reference(plain_png(1, 2 + n)) for n in range(4)), rid="r1"))
+
+    problem = node.way.record("r1").problem
+    assert (problem.code, problem.status) == ("features_too_large", 413)
+    assert (len(loaded_items), toy.made) == (3, [])
+    assert (node.pool.blocks(), FeatureCache(node.pool).flights()) == ([], [])
+
+
 def test_whoever_waits_for_a_dead_one_takes_over(node):
     """Its lock file is free; there is nothing to wait for."""
     dead = node.driver(cached=True)

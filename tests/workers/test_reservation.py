@@ -172,7 +172,7 @@ def test_whoever_waits_behind_others_is_told_of_them(pool):
     with pytest.raises(Failed) as caught:
         held.reserve(1000)
 
-    assert caught.value.message.endswith(f"; {SIZE // 2} are free in the pool, for which 1 others wait")
+    assert caught.value.message.endswith(f"; {SIZE // 2} are free in the pool; 1 more wait for room")
 
 
 def test_everything_is_given_back(pool):
