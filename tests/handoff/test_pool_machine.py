@@ -112,7 +112,8 @@ class Node(RuleBasedStateMachine):
         self.do.check()
 
     def teardown(self):
-        self.do.close()
+        with self.do.folder:
+            self.do.end()
 
 
 @pytest.fixture(autouse=True)
@@ -178,11 +179,12 @@ def walk(seed, steps=80):
     chance = random.Random(seed)
     do = Actions(SIZE, SLOTS)
     weights = [often * chance.choice((0, 1, 1, 3)) for often, _ in MOVES]
-    for _ in range(steps):
-        [(_, move)] = chance.choices(MOVES, weights)
-        move(do, chance)
-        do.check()
-    do.close()
+    with do.folder:
+        for _ in range(steps):
+            [(_, move)] = chance.choices(MOVES, weights)
+            move(do, chance)
+            do.check()
+        do.end()
 
 
 @pytest.mark.parametrize("first", range(0, 8_000 if LONG else 60, 20))

@@ -93,7 +93,7 @@ class Actions:
 
         assert member.pool.abandon_all(keep=kept) == len(handles) - len(kept)
 
-        for handle in handles[len(kept) :]:
+        for handle in sorted(handles[len(kept) :], key=lambda handle: handle.slot):  # as they stand in the table
             self.drop(handle)
         self.model.line = [waiter for waiter in self.model.line if waiter[1] != member.id]
         self.model.flights = {key: one for key, one in self.model.flights.items() if one[1] != member.id}
@@ -294,8 +294,8 @@ class Actions:
         for block in model.blocks:
             assert (data[block.offset : block.offset + block.length] == block.byte).all()
 
-    def close(self) -> None:
-        """Give everything back; then nothing is left."""
+    def end(self) -> None:
+        """Give everything back; then nothing is left. The folder goes all the same."""
         pool = self.members[0].pool
         for info in pool.blocks():
             assert pool.free_if(info) is True
@@ -303,7 +303,6 @@ class Actions:
         assert is_empty(pool)
         for member in self.members:
             member.end()
-        self.folder.cleanup()
 
 
 def _choose(things, n):
