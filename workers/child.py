@@ -61,8 +61,11 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
 
 def _open_cache(pool: Pool, budget_bytes: int) -> FeatureCache | None:
     cache = FeatureCache(pool)
-    cache.set_budget(budget_bytes)  # also 0: what an earlier run has kept is not to be kept for ever
-    return cache if budget_bytes else None
+    cache.set_budget(budget_bytes)
+    if not budget_bytes:
+        cache.clear()  # what an earlier run has kept, or pinned, is not to be kept for ever
+        return None
+    return cache
 
 
 def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:

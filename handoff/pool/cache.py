@@ -7,14 +7,16 @@ others go, the least recently used first, when the pool needs room or the budget
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from handoff.pool import ledger
+from handoff.pool import ledger, space
 from handoff.pool.table import Number, Table
 
 READY = 1
+_FEW = 16
 
 
 def tag_of(key: bytes) -> np.uint64:
@@ -50,39 +52,65 @@ def forget(table: Table, slot: int) -> None:
         ledger.give_back(table, slot)
 
 
-def can_make_room(table: Table, size: int) -> bool:
-    """Whether so many bytes can be taken, in one piece or in several, once every entry is gone that may go."""
+def forget_all(table: Table, slots: npt.NDArray[np.intp], data_bytes: int) -> None:
+    """``forget`` for many at once: the order of the blocks is made anew once, not for each of them."""
+    table.entry[slots] = 0
+    table.pinned[slots] = 0
+    table.tag[slots] = 0
+    gone = slots[table.refs[slots] == 0]
+    table.numbers[Number.CACHED_BYTES] -= int(table.length[gone].sum())
+    table.taken[gone] = 0
+    space.rebuild(table, data_bytes)
+
+
+def can_make_room(table: Table, sizes: Sequence[int]) -> bool:
+    """Whether blocks of these sizes may find room once every entry is gone that may go.
+
+    The largest must fit between those that stay, and all of them together into what is then free.
+    """
     if table.free_hold() is None:  # entries that nobody holds have none to give
         return False
-    stays = (table.refs > 0) | (table.pinned > 0)
-    return int(table.starts[table.numbers[Number.BLOCKS]]) - int(table.length[stays].sum()) >= size
+    count = table.numbers[Number.BLOCKS]
+    order = table.order[:count]
+    stays = order[(table.refs[order] > 0) | (table.pinned[order] > 0)]
+    starts = np.append(table.offset[stays], table.starts[count])
+    ends = np.append(np.uint64(0), table.offset[stays] + table.length[stays])
+    gaps = starts - ends
+    return int(gaps.max()) >= max(sizes) and int(gaps.sum()) >= sum(sizes)
 
 
-def evict_one(table: Table) -> bool:
-    """Forget the least recently used entry that nobody holds; ``False`` when there is none."""
-    return _evict(table, _idle(table))
+def idle(table: Table) -> list[int]:
+    """Entries that may go, the least recently used first."""
+    slots = _idle(table)
+    return [int(slot) for slot in slots[np.argsort(table.used[slots])]]
 
 
-def trim(table: Table) -> None:
+def evict(table: Table, slot: int) -> None:
+    """Forget an entry that nobody holds, to make room."""
+    forget(table, slot)
+    table.numbers[Number.EVICTIONS] += 1
+
+
+def trim(table: Table, data_bytes: int) -> None:
     """Keep what nobody holds within the budget. An entry that is larger than all of it takes no other with it."""
-    budget = table.numbers[Number.CACHE_BUDGET]
-    while table.numbers[Number.CACHED_BYTES] > budget:
-        idle = _idle(table)
-        large = idle[table.length[idle] > budget]
-        if not _evict(table, large if large.size else idle):
-            return
+    budget, cached = table.numbers[Number.CACHE_BUDGET], table.numbers[Number.CACHED_BYTES]
+    if cached <= budget:
+        return
+    slots = _idle(table)
+    # The larger ones first, then by age: as many as it takes.
+    order = slots[np.lexsort((table.used[slots], table.length[slots] <= budget))]
+    left = cached - np.cumsum(table.length[order].astype(np.int64))
+    going = order[: int(np.searchsorted(-left, -budget)) + 1]
+    table.numbers[Number.EVICTIONS] += len(going)
+    if len(going) > _FEW:
+        forget_all(table, going, data_bytes)
+        return
+    for slot in going.tolist():
+        forget(table, slot)
 
 
 def _idle(table: Table) -> npt.NDArray[np.intp]:
     return np.flatnonzero((table.entry > 0) & (table.refs == 0) & (table.pinned == 0))
-
-
-def _evict(table: Table, idle: npt.NDArray[np.intp]) -> bool:
-    if not idle.size:
-        return False
-    forget(table, int(idle[table.used[idle].argmin()]))
-    table.numbers[Number.EVICTIONS] += 1
-    return True
 
 
 # what is being made

@@ -30,6 +30,7 @@ class PoolStats:
     Attributes:
         used_bytes: held by somebody.
         cached_bytes: of cache entries that nobody holds; they make room when it is needed.
+        pinned_bytes: of those, what stays all the same.
         blocks: held by somebody.
         entries: cache entries, held or not.
         waiting: how many wait for room.
@@ -38,6 +39,7 @@ class PoolStats:
     data_bytes: int
     used_bytes: int
     cached_bytes: int
+    pinned_bytes: int
     blocks: int
     entries: int
     waiting: int
@@ -46,4 +48,4 @@ class PoolStats:
     @property
     def free_bytes(self) -> int:
         """What could be taken, in one piece or in several."""
-        return self.data_bytes - self.used_bytes
+        return self.data_bytes - self.used_bytes - self.pinned_bytes

@@ -83,7 +83,8 @@ class Pool:
         """
         sizes = [aligned(length) for length in lengths]
         if min(sizes) < 1 or sum(sizes) > self.data_bytes:
-            raise ValueError(f"a block of {sum(lengths)} bytes; the pool has {self.data_bytes}")
+            total = sum(lengths) if min(sizes) < 1 or sum(lengths) > self.data_bytes else sum(sizes)
+            raise ValueError(f"a block of {total} bytes; the pool has {self.data_bytes}")
         with self.changing() as table:
             if not jumps and not line.is_first(table, turn, self.is_alive):
                 return None
@@ -95,9 +96,12 @@ class Pool:
         for number, size in enumerate(sizes):
             row = ledger.allocate(table, size, self.owner, rid, attempt)
             # One that waits for room asks again and again: entries go once that helps, and not before.
-            if row is None and cache.can_make_room(table, sum(sizes[number:])):
-                while row is None and cache.evict_one(table):
+            if row is None and cache.can_make_room(table, sizes[number:]):
+                for slot in cache.idle(table):
+                    cache.evict(table, slot)
                     row = ledger.allocate(table, size, self.owner, rid, attempt)
+                    if row is not None:
+                        break
             if row is None:
                 for taken in rows:
                     ledger.drop(table, taken)
@@ -194,7 +198,7 @@ class Pool:
 
     def _drop(self, table: Table, row: int) -> None:
         ledger.drop(table, row)
-        cache.trim(table)
+        cache.trim(table, self.data_bytes)
 
     # the line
 
@@ -245,6 +249,7 @@ class Pool:
                 data_bytes=self.data_bytes,
                 used_bytes=int(table.length[table.taken > 0].sum()) - cached,
                 cached_bytes=cached,
+                pinned_bytes=int(table.length[(table.pinned > 0) & (table.refs == 0)].sum()),
                 blocks=int((table.refs > 0).sum()),
                 entries=int((table.entry > 0).sum()),
                 waiting=numbers[Number.WAITING],

@@ -74,8 +74,8 @@ class FeatureCache:
     def set_budget(self, size_bytes: int) -> None:
         """Keep at most that much, from now on."""
         with self._pool.changing() as table:
-            table.numbers[Number.CACHE_BUDGET] = size_bytes
-            cache.trim(table)
+            table.numbers[Number.CACHE_BUDGET] = min(size_bytes, self._pool.data_bytes)
+            cache.trim(table, self._pool.data_bytes)
 
     def seek(self, keys: Sequence[bytes], rid: str, attempt: int, *, again: bool = False) -> list[Sought]:
         """What there is of each key; each is 32 bytes, and none stands there twice.
@@ -159,15 +159,14 @@ class FeatureCache:
             if slot is None:
                 return False
             table.pinned[slot] = pinned
-            cache.trim(table)
+            cache.trim(table, self._pool.data_bytes)
         return True
 
     def clear(self) -> int:
         """Forget every entry; those in use go with their last hold. How many there were."""
         with self._pool.changing() as table:
-            slots = np.flatnonzero(table.entry).tolist()
-            for slot in slots:
-                cache.forget(table, slot)
+            slots = np.flatnonzero(table.entry)
+            cache.forget_all(table, slots, self._pool.data_bytes)
         return len(slots)
 
     def flights(self) -> list[tuple[Flight, str]]:

@@ -289,7 +289,8 @@ class Actions:
         assert [(one.turn, one.owner, one.length) for one in pool.waiting()] == model.line
         assert dict(self.members[0].cache.flights()) == dict(model.flights.values())
         held = [block for block in model.blocks if model.is_held(block)]
-        assert pool.stats().free_bytes == model.size - sum(block.length for block in held)
+        pinned = [one for one in model.entries() if one.is_pinned and not model.is_held(one)]
+        assert pool.stats().free_bytes == model.size - sum(block.length for block in [*held, *pinned])
         data = np.frombuffer(pool._map.data, np.uint8)
         for block in model.blocks:
             assert (data[block.offset : block.offset + block.length] == block.byte).all()
