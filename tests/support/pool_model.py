@@ -62,8 +62,9 @@ class ModelPool:
         new: list[ModelBlock] = []
         for number, size in enumerate(sizes):
             offset = self._place(size, len(new))
-            while offset is None and self._can_make_room(sum(sizes[number:]), len(new)) and self._evict_one():
-                offset = self._place(size, len(new))
+            if offset is None and self._can_make_room(sizes[number:], len(new)):
+                while offset is None and self._evict_one():
+                    offset = self._place(size, len(new))
             if offset is None:
                 self.blocks = [block for block in self.blocks if block not in new]
                 return None
@@ -80,10 +81,10 @@ class ModelPool:
             return at + room - size
         return fitting[0][0]
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """Runs of free bytes, first to last."""
+    def gaps(self, without: Sequence[ModelBlock] = ()) -> list[tuple[int, int]]:
+        """Runs of free bytes, first to last, once some blocks are gone."""
         at, gaps = 0, []
-        for block in sorted(self.blocks, key=lambda block: block.offset):
+        for block in sorted(set(self.blocks) - set(without), key=lambda block: block.offset):
             gaps.append((at, block.offset - at))
             at = block.offset + block.length
         return [*gaps, (at, self.size // ALIGNMENT * ALIGNMENT - at)]
@@ -91,10 +92,9 @@ class ModelPool:
     def _holds_left(self, new: int = 0) -> int:
         return 2 * self.slots - len(self.holds) - new
 
-    def _can_make_room(self, size: int, new: int) -> bool:
-        idle = sum(block.length for block in self._may_go())
-        free = sum(room for _, room in self.gaps())
-        return self._holds_left(new) > 0 and idle + free >= size
+    def _can_make_room(self, sizes: Sequence[int], new: int) -> bool:
+        rooms = [room for _, room in self.gaps(without=self._may_go())]
+        return self._holds_left(new) > 0 and max(rooms) >= max(sizes) and sum(rooms) >= sum(sizes)
 
     def is_held(self, block: ModelBlock) -> bool:
         return any(hold.block is block for hold in self.holds.values())

@@ -12,7 +12,7 @@ from handoff.pool.table import Number
 
 SIZE = 64 * 1024
 FULL = 16 * 1024  # four of these are the pool
-KEYS = [bytes([n]) * 32 for n in range(8)]
+KEYS = [bytes([n]) * 32 for n in range(20)]
 LIVING, MORTAL = "worker-living", "worker-mortal"
 
 
@@ -182,6 +182,21 @@ def turns_the_cache_off(node):
     return lambda: node.mortals_cache.set_budget(0)
 
 
+def turns_a_full_cache_off(node):
+    for n in range(20):
+        enter(node, n, 64 * n + 64)
+    return lambda: node.mortals_cache.set_budget(0)
+
+
+def gives_everything_new_up(node):
+    kept = [info.handle for info in node.mortal.blocks() if info.owner == MORTAL]
+    enter(node, 0)
+    take(node.mortal)
+    node.mortals_cache.seek(KEYS[:2], "r1", 1)
+    node.mortal.join_line(100)
+    return lambda: node.mortal.abandon_all(keep=kept)
+
+
 def waits_in_line(node):
     return lambda: node.mortal.leave_line(node.mortal.join_line(100), 0.1)
 
@@ -221,6 +236,8 @@ VERBS: list[Callable[[Node], Callable[[], object]]] = [
     pins_and_lets_go,
     clears,
     turns_the_cache_off,
+    turns_a_full_cache_off,
+    gives_everything_new_up,
     waits_in_line,
     passes_over_the_dead,
     repairs,
