@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from forebay.errors import ConfigurationError
 from forebay.settings import NodeSettings
 from handoff.connection import without_password
 from handoff.drafts import write_whole
@@ -41,9 +42,16 @@ class About:
 
     @classmethod
     def read(cls, folder: Path) -> About | None:
-        """The note; ``None`` where no worker has started yet."""
+        """The note; ``None`` where no worker has started yet.
+
+        Raises:
+            ConfigurationError: it is of another release, or damaged.
+        """
+        path = folder / _FILE
         try:
-            facts = json.loads((folder / _FILE).read_text())
+            facts = json.loads(path.read_text())
+            return cls(**facts | {"models": tuple(facts["models"])})
         except FileNotFoundError:
             return None
-        return cls(**facts | {"models": tuple(facts["models"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigurationError(f"{path}: not a note that this release reads: {error}") from error

@@ -275,10 +275,9 @@ class Pool:
         """The block behind a hold, as this process sees it."""
         return self._block(self._handle(table, row), read_only=read_only)
 
-    def peek(self, table: Table, slot: int, start: int, length: int) -> bytes:
-        """A copy of some bytes of a block."""
-        at = int(table.offset[slot]) + start
-        return self._map.data[at : at + length]
+    def bytes_in(self, start: int, length: int) -> bytes:
+        """A copy of some bytes of the data."""
+        return self._map.data[start : start + length]
 
     def _block(self, handle: Handle, *, read_only: bool = False) -> Block:
         memory = memoryview(self._map.data)[handle.offset : handle.offset + handle.length]

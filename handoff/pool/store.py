@@ -147,9 +147,20 @@ class FeatureCache:
 
     def entries(self) -> list[EntryInfo]:
         """Every entry, the least recently used first."""
-        with self._pool.locked() as table:
-            slots = np.flatnonzero(table.entry).tolist()
-            found = [self._info(table, slot) for slot in slots]
+        with self._pool.locked() as table:  # copied out in a few steps: everybody on the node waits meanwhile
+            slots = np.flatnonzero(table.entry)
+            names = ("offset", "length", "refs", "pinned", "used", "note_start", "note_length")
+            columns = [getattr(table, name)[slots].tolist() for name in names]
+            keys = table.key[slots]
+            notes = [
+                self._pool.bytes_in(offset + start, length)
+                for offset, start, length in zip(columns[0], columns[5], columns[6], strict=True)
+            ]
+        rows = zip(slots.tolist(), keys, *columns[:5], notes, strict=True)
+        found = [
+            EntryInfo(slot, key.tobytes().hex(), offset, length, holds, bool(pinned), used, note)
+            for slot, key, offset, length, holds, pinned, used, note in rows
+        ]
         return sorted(found, key=lambda entry: entry.used)
 
     def pin(self, key: str, *, pinned: bool = True) -> bool:
@@ -176,15 +187,3 @@ class FeatureCache:
             return [
                 (Flight(row, int(one["serial"])), one["owner"].decode()) for row in rows for one in [table.flights[row]]
             ]
-
-    def _info(self, table: Table, slot: int) -> EntryInfo:
-        return EntryInfo(
-            slot=slot,
-            key=table.key[slot].tobytes().hex(),
-            offset=int(table.offset[slot]),
-            length=int(table.length[slot]),
-            holds=int(table.refs[slot]),
-            is_pinned=bool(table.pinned[slot]),
-            used=int(table.used[slot]),
-            note=self._pool.peek(table, slot, int(table.note_start[slot]), int(table.note_length[slot])),
-        )

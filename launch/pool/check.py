@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from forebay.errors import ConfigurationError
+from forebay.ticket import Ticket
 from handoff.connection import Client, connect, redis_failures, require, texts
 from handoff.keys import Keys
 from handoff.media import RedisStore
@@ -34,12 +35,20 @@ class Found:
     Attributes:
         findings: what it would remove.
         judgements: requests that it would end or queue again.
+        lapsed: requests whose scheduler's lease has ended, and that it would park again.
+        purged: requests that ended while they waited, and whose blocks it would free.
         asked: how many live requests were looked at, of how many.
     """
 
     findings: Sequence[Finding]
     judgements: Sequence[tuple[Record, Verdict]]
+    lapsed: Sequence[str]
+    purged: Sequence[str]
     asked: tuple[int, int]
+
+    @property
+    def is_anything(self) -> bool:
+        return bool(self.findings or self.judgements or self.lapsed or self.purged)
 
 
 def look(pool: Pool, folder: Path) -> Found:
@@ -88,20 +97,29 @@ def _look(janitor: Janitor, redis: Client) -> Found:
         seconds, micros = redis.time()
         live: Any = redis.zcard(due)
         rids = texts(redis.zrange(due, 0, _MOST_REQUESTS - 1))
-    judged = janitor.judgements(seconds * 1000 + micros // 1000, rids)
+        now_ms = seconds * 1000 + micros // 1000
+        leases = [janitor.keys.leases(janitor.node, model) for model in janitor.models]
+        lapsed = [rid for name in leases for rid in texts(redis.zrangebyscore(name, "-inf", now_ms))]
+        ended: Any = redis.lrange(janitor.keys.purge(janitor.node), 0, _MOST_REQUESTS - 1)
+    judged = janitor.judgements(now_ms, rids)
     moving = [(found, verdict) for found, verdict in judged if verdict is not Verdict.LEAVE]
-    return Found(list(janitor.sweep.findings()), moving, (len(rids), int(live)))
+    purged = [Ticket.unpack(packed).rid for packed in ended]
+    return Found(list(janitor.sweep.findings()), moving, lapsed, purged, (len(rids), int(live)))
 
 
 def table(found: Found) -> Group:
     """What was found, for the terminal."""
     looked, live = found.asked
     lines: list[Text | Table] = [Text(f"{looked} of {live} live requests looked at")]
-    if not (found.findings or found.judgements):
+    if not found.is_anything:
         return Group(*lines, Text("nothing to remove, nothing to replay"))
     shown = Table("would", "what", Column("which", overflow="fold"), Column("why", overflow="fold"), "MiB")
     for finding in found.findings:
         shown.add_row("remove", finding.what, finding.name, finding.why, f"{finding.size_bytes / (1 << 20):.1f}")
     for record, verdict in found.judgements:
         shown.add_row(verdict.value, "request", record.rid, f"{record.state}, attempt {record.attempt}", "")
+    for rid in found.lapsed:
+        shown.add_row("park again", "request", rid, "its scheduler's lease has ended", "")
+    for rid in found.purged:
+        shown.add_row("free", "blocks", rid, "it ended while it waited", "")
     return Group(*lines, shown)

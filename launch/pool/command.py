@@ -17,7 +17,7 @@ from forebay.errors import ConfigurationError, Failed
 from handoff.pool import FeatureCache, Pool
 from launch.pool import check as checks
 from launch.pool import view
-from launch.pool.find import find_pool, folder_of
+from launch.pool.find import find_pool, folder_of, is_named
 
 _LIVE_EVERY_S = 0.5
 
@@ -44,7 +44,7 @@ def pool(ctx: click.Context, folder: str | None, live: bool) -> None:
     if live and ctx.invoked_subcommand is not None:
         raise click.UsageError(f"--live draws the pool; it does not go with {ctx.invoked_subcommand!r}")
     with plain_errors():
-        path = find_pool(folder_of(folder))
+        path = find_pool(folder_of(folder), was_named=is_named(folder))
         ctx.obj = opened = Opened(Pool(path, "viewer", writable=False, prefault=False), path.parent, Console())
         if live:
             _watch(opened)
@@ -84,7 +84,7 @@ def check(opened: Opened) -> None:
     with plain_errors():
         found = checks.look(opened.pool, opened.folder)
     opened.console.print(checks.table(found), soft_wrap=True)
-    if found.findings or found.judgements:
+    if found.is_anything:
         raise SystemExit(1)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from forebay.errors import ConfigurationError
 from forebay.settings import NodeSettings, load
 from launch.folders import SHM
 
+_NAMES = ("FOREBAY_RUN_DIR", "FOREBAY_DEPLOYMENT", "FOREBAY_NODE")
 
-def find_pool(folder: Path, shm: Path = SHM) -> Path:
-    """The pool of a folder; where there is none, the only one that a deployment on this machine has.
+
+def find_pool(folder: Path, shm: Path = SHM, *, was_named: bool = False) -> Path:
+    """The pool of a folder; where none was named and there is none, the only one that is on this machine.
 
     Raises:
         ConfigurationError: none, or several to choose from.
@@ -19,10 +22,15 @@ def find_pool(folder: Path, shm: Path = SHM) -> Path:
     others = sorted(shm.glob("forebay-*/pool"))
     if path.exists():
         return path
-    if len(others) == 1:
+    if len(others) == 1 and not was_named:
         return others[0]
     choice = f"; there are: {', '.join(str(other.parent) for other in others)}" if others else ""
     raise ConfigurationError(f"no feature pool at {path}{choice}")
+
+
+def is_named(given: str | None) -> bool:
+    """Whether the operator said which pool is meant, by an option or by a name in the environment."""
+    return bool(given) or any(name in os.environ for name in _NAMES)
 
 
 def folder_of(given: str | None) -> Path:

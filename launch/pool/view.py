@@ -137,7 +137,7 @@ def whole_key(cached: Sequence[EntryInfo], beginning: str) -> str:
     Raises:
         ConfigurationError: none does, or several do.
     """
-    keys = [entry.key for entry in cached if entry.key.startswith(beginning.lower())]
+    keys = [entry.key for entry in cached if beginning and entry.key.startswith(beginning.lower())]
     if not keys:
         raise ConfigurationError(f"none of the {len(cached)} cached features has a key that begins with {beginning!r}")
     if len(keys) > 1:

@@ -11,6 +11,7 @@ from forebay import Prompt
 from forebay.task import Kind, TaskBody, seal
 from handoff.pool import FeatureCache
 from launch.pool import pool
+from tests.support.media import plain_png
 from tests.support.neighbour import neighbour
 from tests.support.node import SECRET, made_node
 from tests.support.ways import MODEL, NODE
@@ -147,3 +148,31 @@ def test_a_password_comes_from_the_environment(node, redis_url, monkeypatch):
     monkeypatch.setenv("REDIS_URL", redis_url)
 
     assert check(node).exit_code == 0
+
+
+def test_lapsed_leases_and_ended_requests_are_named(node):
+    """The janitor would park the one again, and free the blocks of the other."""
+    for rid in ("r1", "r2"):
+        node.driver().run(node.task(node.reference(plain_png(2, 3)), rid=rid, token=f"token of {rid}"))
+    assert [one.rid for one in node.way.claim(most=1)] == ["r1"]
+    node.way.let_lapse("r1")
+    node.way.cancel("r2")
+    before = state(node)
+
+    ended = check(node)
+
+    assert ended.exit_code == 1
+    assert "its scheduler's lease has ended" in ended.output
+    assert "it ended while it waited" in ended.output
+    assert state(node) == before
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"models": [], "from": "a later release"}'])
+def test_a_note_of_another_release_says_so(node, text):
+    """In one line."""
+    (node.folder / "about.json").write_text(text)
+
+    ended = check(node)
+
+    assert ended.exit_code == 2
+    assert "about.json: not a note that this release reads" in ended.output

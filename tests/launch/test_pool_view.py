@@ -59,3 +59,12 @@ def test_the_only_pool_there_is_need_not_be_named(tmp_path: Path):
     (tmp_path / "forebay-up-1" / "pool").touch()
 
     assert find_pool(tmp_path / "mine", tmp_path) == tmp_path / "forebay-up-1" / "pool"
+
+
+def test_another_pool_is_never_taken_for_the_one_that_was_named(tmp_path: Path):
+    """What is cleared there is somebody's."""
+    (tmp_path / "forebay-prod").mkdir()
+    (tmp_path / "forebay-prod" / "pool").touch()
+
+    with pytest.raises(ConfigurationError, match=r"no feature pool at .*staging/pool; there are: .*forebay-prod"):
+        find_pool(tmp_path / "staging", tmp_path, was_named=True)

@@ -117,9 +117,9 @@ class Inspection:
         with self._pool.locked() as table:
             for slot in np.flatnonzero(table.entry).tolist():
                 start, length = int(table.note_start[slot]), int(table.note_length[slot])
-                note = Note.unpack(self._pool.peek(table, slot, start, length))
+                note = Note.unpack(self._pool.bytes_in(int(table.offset[slot]) + start, length))
                 expected = FEATURES[_PICTURE[note.digest]]
-                found = self._pool.peek(table, slot, note.start, expected.nbytes)
+                found = self._pool.bytes_in(int(table.offset[slot]) + note.start, expected.nbytes)
                 _demand(found == expected.tobytes(), f"the entry of {note.digest} in slot {slot} is not its picture's")
 
     def _check_verbs(self) -> None:
