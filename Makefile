@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 MODELS := examples/efficientnet_lite0 examples/whisper_tiny_en
 
-.PHONY: help demo test test-unit kill-run lint types check bench format clean
+.PHONY: help demo test test-unit test-long kill-run lint types check bench format clean
 
 help:                ## What there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*##/\t/' | expand -t 14
@@ -19,6 +19,9 @@ test: $(VENV)/.test  ## The whole test suite
 
 test-unit: $(VENV)/.test ## The rooms' tests that need no service
 	$(BIN)/pytest tests -m "not service and not system and not parity"
+
+test-long: $(VENV)/.test ## The long forms: ten thousand walks and all orders of steps; some twenty minutes
+	FOREBAY_LONG_TESTS=1 $(BIN)/pytest tests/handoff -k "machine or interleavings"
 
 kill-run: $(VENV)/.test ## Ten minutes of killing everybody at random; FOR=seconds, SEED=n
 	$(BIN)/python -m tests.system.kill_run --seconds $(or $(FOR),600) --seed $(or $(SEED),0)

@@ -38,7 +38,9 @@ def write_whole(path: Path, data: bytes) -> None:
         OSError: no room; the old one is still there.
     """
     with draft(path) as (hidden, fd):
-        os.write(fd, data)
+        left = memoryview(data)
+        while left:  # a file system that is nearly full takes a part
+            left = left[os.write(fd, left) :]
         hidden.rename(path)
 
 

@@ -56,11 +56,12 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A ticket that a scheduler now holds under ``claim``."""
+    """A ticket that a scheduler now holds under ``claim``. ``lapses`` says how many have lost it before."""
 
     rid: str
     claim: str
     ticket: bytes
+    lapses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +240,8 @@ def _read_begun(reply: Sequence[Any]) -> Begun:
 
 
 def _read_claimed(reply: Sequence[bytes], nonce: str) -> list[Claimed]:
-    pairs = zip(reply[::2], reply[1::2], strict=True)
-    return [Claimed(_text(rid), nonce, ticket) for rid, ticket in pairs if ticket]
+    rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
+    return [Claimed(_text(rid), nonce, ticket, int(lapses)) for rid, ticket, lapses in rows if ticket]
 
 
 def _read_overdue(reply: Sequence[bytes]) -> tuple[int, list[str]]:

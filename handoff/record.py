@@ -36,6 +36,7 @@ class Record:
     body: bytes
     times_ms: Mapping[str, int]
     ticket: bytes = b""
+    claim: str = ""
     worker_ms: Mapping[str, float] = field(default_factory=dict)
     problem: Problem | None = None
     result: Mapping[str, Any] | None = None
@@ -66,6 +67,7 @@ class Record:
             lapses=int(plain("lapses") or 0),
             body=text.get("body", b""),
             ticket=text.get("ticket", b""),
+            claim=plain("claim"),
             times_ms={name: int(text[f"t_{name}"]) for name in _TIMES if f"t_{name}" in text},
             worker_ms=msgpack.unpackb(text["timings"]) if text.get("timings") else {},
             problem=read_problem(text.get("problem", b"")),

@@ -100,7 +100,7 @@ class Intake:
         for claimed in perform(self.redis, move):
             try:
                 ticket = Ticket.unpack(claimed.ticket)
-                taken.append(self._map(claimed.claim, ticket, ticket.blocks))
+                taken.append(self._map(claimed.claim, ticket, ticket.blocks, claimed.lapses))
             except (StaleHandleError, ValueError) as error:
                 log.error("features gone", extra={"rid": claimed.rid, "reason": str(error)})
                 gone.append(claimed)
@@ -211,10 +211,10 @@ class Intake:
             if block.handle not in in_use:
                 self.pool.free(block.handle)
 
-    def _map(self, claim: str, ticket: Ticket, handles: Sequence[Handle]) -> Taken:
+    def _map(self, claim: str, ticket: Ticket, handles: Sequence[Handle], lapses: int = 0) -> Taken:
         blocks: list[Block] = []
         try:
-            blocks.extend(self.pool.take(handle) for handle in handles)
+            blocks.extend(self.pool.take(handle, lapses) for handle in handles)
             return Taken(claim, ticket, admission_of(ticket, blocks), tuple(blocks))
         except (StaleHandleError, ValueError):
             self._lingering += blocks  # ours by now: while we live, nobody else would free them

@@ -283,7 +283,7 @@ class Scheduler:
     def _replay(self, claimed: Claimed) -> None:
         """Have features that are gone made again, as often as a request may be tried."""
         found = record.read(self.intake.redis, self.intake.moves.keys, claimed.rid)
-        if found is not None and not found.state.is_end:
+        if found is not None and found.claim == claimed.claim and not found.state.is_end:
             perform(self.intake.redis, self._anew(claimed, found))
 
     def _anew(self, claimed: Claimed, found: Record) -> Move[Moved]:

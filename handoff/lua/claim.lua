@@ -2,14 +2,16 @@
 -- does not fit, so that a large request is not overtaken for ever.
 -- It looks a little further than it may take: tickets that have passed their deadline must not hide those behind them.
 -- KEYS[1]: parked set. ARGV: prefix, scheduler, nonce of this call, node, model, most tickets, token room, lease ms.
--- Returns a flat list: rid, ticket, rid, ticket, …
+-- Returns a flat list: rid, ticket, lapses, rid, ticket, lapses, … The lapses tell a later claim from an earlier one.
 local mine = prefix .. 'claimed:' .. ARGV[2]
 local leases = lane_key('leases', ARGV[4], ARGV[5])
 local reply = {}
 
 local function give(rid)
+  local f = redis.call('HMGET', prefix .. 'r:' .. rid, 'ticket', 'lapses')
   reply[#reply + 1] = rid
-  reply[#reply + 1] = redis.call('HGET', prefix .. 'r:' .. rid, 'ticket')
+  reply[#reply + 1] = f[1]
+  reply[#reply + 1] = f[2] or '0'
 end
 
 if redis.call('HGET', mine, 'nonce') == ARGV[3] then

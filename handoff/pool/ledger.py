@@ -48,6 +48,7 @@ def _write_hold(table: Table, row: int, slot: int, who: tuple[str, str, str, int
     table.write_detail(row, who, time.time())
     table.cells.generation[row] = table.next_generation()
     table.cells.block[row] = slot
+    table.cells.lapses[row] = 0
     table.cells.state[row] = state
 
 

@@ -115,17 +115,25 @@ class Pool:
             self._check(table, handle)
             table.state[handle.slot] = HoldState.PARKED
 
-    def take(self, handle: Handle) -> Block:
+    def take(self, handle: Handle, lapses: int = 0) -> Block:
         """Read a parked block, whose life now depends on this process.
 
+        Args:
+            handle: from the ticket.
+            lapses: how many leases of the ticket had ended when it was claimed. A process that was stopped between its
+                claim and this step must not take the block from the one that has claimed the ticket since.
+
         Raises:
-            StaleHandleError: the hold is no longer the one that the handle means.
+            StaleHandleError: the hold is no longer the one that the handle means, or a later claim has taken it.
         """
         with self.changing() as table:
             self._check(table, handle)
-            if table.state[handle.slot] != HoldState.SHARED:
+            if table.cells.lapses[handle.slot] > lapses:
+                raise StaleHandleError(f"slot {handle.slot} was taken by a later claim")
+            if table.cells.state[handle.slot] != HoldState.SHARED:
                 table.detail["reader"][handle.slot] = self.owner.encode()
-                table.state[handle.slot] = HoldState.READING
+                table.cells.lapses[handle.slot] = lapses
+                table.cells.state[handle.slot] = HoldState.READING
         return self._block(handle, read_only=True)
 
     def share(self, handles: Sequence[Handle], readers: Sequence[str]) -> list[list[Handle]]:

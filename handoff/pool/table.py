@@ -130,6 +130,7 @@ def _columns(slots: int) -> list[tuple[str, np.dtype[Any], int]]:
         ("order", u4, slots),
         ("generation", u8, holds),
         ("block", u4, holds),
+        ("lapses", u4, holds),
         ("detail", DETAIL, holds),
         ("waiters", WAITER, WAITERS),
         ("flights", FLIGHT, FLIGHTS),
@@ -172,6 +173,7 @@ class Cells:
     used: memoryview
     generation: memoryview
     block: memoryview
+    lapses: memoryview
 
     def __init__(self, table: Table) -> None:
         for name in self.__annotations__:
@@ -186,7 +188,7 @@ class Table:
         entry, pinned, tag, key, used, note_start, note_length: of a block that is also a cache entry.
         starts, ends, order: the blocks in the order of their offsets; ``ends[0]`` is 0 and ``starts[blocks]`` the end
             of the data, so that gap ``i`` lies from ``ends[i]`` to ``starts[i]``.
-        state, generation, block, detail: of a hold.
+        state, generation, block, lapses, detail: of a hold; ``lapses`` counts the leases that its ticket has outlived.
         waiters: who waits for room; ``turn`` 0 is a free row.
         flights, flight_tag, flight_key: what is being made for the cache; ``serial`` 0 is a free row.
         cells: the columns of plain numbers again, for one row at a time.
@@ -210,6 +212,7 @@ class Table:
     order: npt.NDArray[np.uint32]
     generation: npt.NDArray[np.uint64]
     block: npt.NDArray[np.uint32]
+    lapses: npt.NDArray[np.uint32]
     detail: npt.NDArray[Any]
     waiters: npt.NDArray[Any]
     flights: npt.NDArray[Any]

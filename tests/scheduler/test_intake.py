@@ -272,3 +272,30 @@ def test_what_is_superseded_cannot_end_what_came_after_it(node, intake):
 
     assert intake.held == {"r1": again}
     assert again.admission.items[0].array.tolist() == [[20, 40, 60]] * 3
+
+
+def test_a_claim_that_is_carried_out_late_takes_nothing_from_a_later_one(node, intake, monkeypatch):
+    """A scheduler is stopped between its claim and its map, for longer than its lease; another reads by then."""
+    other = Intake(
+        node.way.client, node.way.moves, Pool(node.folder / "pool", "scheduler-2", writable=False), NODE, MODEL
+    )
+    parked(node)
+    second = []
+
+    def stopped_before_it_maps(*arguments):
+        monkeypatch.undo()
+        lapse(node)
+        second.append(take(other))
+        return intake._map(*arguments)
+
+    monkeypatch.setattr(Intake, "_map", lambda self, *arguments: stopped_before_it_maps(*arguments))
+    taken, gone = intake.poll(ROOM)
+    intake.poll(Room(0, 0))
+    parked(node, "r2")
+
+    assert (taken, [one.rid for one in gone]) == ([], ["r1"])
+    assert second[0].admission.items[0].array.tolist() == [[20, 40, 60]] * 3
+    [info] = [info for info in node.pool.blocks() if info.rid == "r1"]
+    assert info.reader == "scheduler-2"
+    other.release(second[0])
+    other.pool.close()
