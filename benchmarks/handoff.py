@@ -117,10 +117,10 @@ def _show_ways(console: Console, ways: Mapping[str, Handed]) -> None:
     console.print(table)
 
 
-def _show_filling(console: Console, step: str, what: str, found: Mapping[int, float]) -> None:
-    table = Table(what, "µs", title=f"To {step}, medians")
-    for count, spent in found.items():
-        table.add_row(f"{count:,}", f"{spent:.1f}")
+def _show_filling(console: Console, step: str, what: str, found: Mapping[int, tuple[float, float]]) -> None:
+    table = Table(what, "median µs", "least µs", title=f"To {step}")
+    for count, (median, least) in found.items():
+        table.add_row(f"{count:,}", f"{median:.1f}", f"{least:.1f}")
     console.print(table)
 
 
