@@ -71,7 +71,7 @@ def can_make_room(table: Table, sizes: Sequence[int]) -> bool:
     if table.free_hold() is None:  # entries that nobody holds have none to give
         return False
     count = table.numbers[Number.BLOCKS]
-    order = table.order[:count]
+    order = space.in_order(table)
     stays = order[(table.refs[order] > 0) | (table.pinned[order] > 0)]
     starts = np.append(table.offset[stays], table.starts[count])
     ends = np.append(np.uint64(0), table.offset[stays] + table.length[stays])

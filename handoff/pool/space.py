@@ -6,7 +6,10 @@ whether ten blocks are taken or a thousand.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
+import numpy.typing as npt
 
 from handoff.pool.table import ALIGNMENT, Number, Table
 
@@ -22,15 +25,19 @@ def clear(table: Table, data_bytes: int) -> None:
 
 def rebuild(table: Table, data_bytes: int) -> None:
     """Put the blocks in order anew, from their offsets."""
-    slots = np.flatnonzero(table.taken)
-    slots = slots[np.argsort(table.offset[slots], kind="stable")]
+    slots = in_order(table)
     count = len(slots)
-    table.order[:count] = slots
     table.starts[:count] = table.offset[slots]
     table.starts[count] = _usable(data_bytes)
     table.ends[0] = 0
     table.ends[1 : count + 1] = table.offset[slots] + table.length[slots]
     table.numbers[Number.BLOCKS] = count
+
+
+def in_order(table: Table) -> npt.NDArray[np.intp]:
+    """The blocks' slots, by their offsets."""
+    slots = np.flatnonzero(table.taken)
+    return slots[np.argsort(table.offset[slots], kind="stable")]
 
 
 def gap(table: Table, size: int) -> tuple[int, int] | None:
@@ -52,25 +59,21 @@ def gap(table: Table, size: int) -> tuple[int, int] | None:
 def insert(table: Table, place: int, slot: int) -> None:
     """Note a block at its place in the order."""
     count = table.numbers[Number.BLOCKS]
-    starts, ends, order = table.starts, table.ends, table.order
-    starts[place + 1 : count + 2] = starts[place : count + 1]
-    ends[place + 2 : count + 2] = ends[place + 1 : count + 1]
-    order[place + 1 : count + 1] = order[place:count]
-    offset = table.cells.offset[slot]
-    starts[place] = offset
-    ends[place + 1] = offset + table.cells.length[slot]
-    order[place] = slot
+    table.shift(table.starts_at, place, place + 1, count + 1 - place)
+    table.shift(table.ends_at, place + 1, place + 2, count - place)
+    cells = table.cells
+    offset = cells.offset[slot]
+    cells.starts[place] = offset
+    cells.ends[place + 1] = offset + cells.length[slot]
     table.numbers[Number.BLOCKS] = count + 1
 
 
 def remove(table: Table, slot: int) -> None:
     """Take a block out of the order."""
     count = table.numbers[Number.BLOCKS]
-    starts, ends, order = table.starts, table.ends, table.order
-    place = int(starts[:count].searchsorted(table.offset[slot]))
-    starts[place:count] = starts[place + 1 : count + 1]
-    ends[place + 1 : count] = ends[place + 2 : count + 1]
-    order[place : count - 1] = order[place + 1 : count]
+    place = bisect_left(table.cells.starts, table.cells.offset[slot], 0, count)
+    table.shift(table.starts_at, place + 1, place, count - place)
+    table.shift(table.ends_at, place + 2, place + 1, count - place - 1)
     table.numbers[Number.BLOCKS] = count - 1
 
 

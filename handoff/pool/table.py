@@ -127,7 +127,6 @@ def _columns(slots: int) -> list[tuple[str, np.dtype[Any], int]]:
         ("note_length", u4, slots),
         ("starts", u8, slots + 1),
         ("ends", u8, slots + 1),
-        ("order", u4, slots),
         ("generation", u8, holds),
         ("block", u4, holds),
         ("lapses", u4, holds),
@@ -174,6 +173,8 @@ class Cells:
     generation: memoryview
     block: memoryview
     lapses: memoryview
+    starts: memoryview
+    ends: memoryview
 
     def __init__(self, table: Table) -> None:
         for name in self.__annotations__:
@@ -186,8 +187,9 @@ class Table:
     Attributes:
         taken, offset, length, refs: of a block: whether it is one, where it lies, how many holds it has.
         entry, pinned, tag, key, used, note_start, note_length: of a block that is also a cache entry.
-        starts, ends, order: the blocks in the order of their offsets; ``ends[0]`` is 0 and ``starts[blocks]`` the end
-            of the data, so that gap ``i`` lies from ``ends[i]`` to ``starts[i]``.
+        starts, ends: of the blocks, in the order of their offsets; ``ends[0]`` is 0 and ``starts[blocks]`` the end of
+            the data, so that gap ``i`` lies from ``ends[i]`` to ``starts[i]``.
+        starts_at, ends_at: where these two columns lie in the buffer.
         state, generation, block, lapses, detail: of a hold; ``lapses`` counts the leases that its ticket has outlived.
         waiters: who waits for room; ``turn`` 0 is a free row.
         flights, flight_tag, flight_key: what is being made for the cache; ``serial`` 0 is a free row.
@@ -209,7 +211,6 @@ class Table:
     note_length: npt.NDArray[np.uint32]
     starts: npt.NDArray[np.uint64]
     ends: npt.NDArray[np.uint64]
-    order: npt.NDArray[np.uint32]
     generation: npt.NDArray[np.uint64]
     block: npt.NDArray[np.uint32]
     lapses: npt.NDArray[np.uint32]
@@ -233,6 +234,7 @@ class Table:
             column = np.frombuffer(buffer, dtype.base, count * int(np.prod(dtype.shape)), at)
             setattr(self, name, column.reshape(count, *dtype.shape))
             at += dtype.itemsize * count
+        self.starts_at, self.ends_at = self._at["starts"], self._at["ends"]
         self.cells = Cells(self)
 
     def close(self) -> None:
@@ -250,6 +252,17 @@ class Table:
         at = self._at[column]
         found = self.buffer.find(b"\x00", at, at + count)
         return found - at if found >= 0 else None
+
+    def shift(self, column: int, source: int, target: int, count: int) -> None:
+        """Move ``count`` numbers of 64 bits within a column; an array would copy them twice where the places overlap.
+
+        Args:
+            column: where it lies in the buffer, in bytes.
+            source: from which number.
+            target: to which.
+            count: how many numbers.
+        """
+        self.buffer.move(column + 8 * target, column + 8 * source, 8 * count)
 
     def write_detail(self, row: int, who: tuple[str, str, str, int], since: float) -> None:
         """Owner, reader, request and attempt of a hold."""

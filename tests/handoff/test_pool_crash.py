@@ -78,7 +78,7 @@ def test_whatever_can_be_worked_out_again_is(node):
     node.living.free(blocks.pop(2))
     before = (node.living.stats(), node.living.blocks(), node.cache.entries())
     with node.living.locked() as table:
-        for column in (table.refs, table.starts, table.ends, table.order):
+        for column in (table.refs, table.starts, table.ends):
             column[:] = np.random.default_rng(1).integers(0, 2**31, len(column))
         table.taken[:] = table.taken ^ 1
         for number in (Number.BLOCKS, Number.CACHED_BYTES, Number.WAITING):

@@ -36,8 +36,9 @@ def _order_and_gaps(table: Table, data_bytes: int) -> None:
     """The blocks in the order of their offsets; they and the gaps between them are all of the data."""
     count = table.numbers[Number.BLOCKS]
     starts, ends = table.starts[: count + 1].tolist(), table.ends[: count + 1].tolist()
-    order = table.order[:count].tolist()
-    assert sorted(order) == np.flatnonzero(table.taken).tolist()
+    taken = np.flatnonzero(table.taken)
+    order = taken[np.argsort(table.offset[taken])]
+    assert count == len(order)
     assert starts[:-1] == table.offset[order].tolist()
     assert ends[1:] == (table.offset[order] + table.length[order]).tolist()
     assert (ends[0], starts[-1]) == (0, data_bytes // ALIGNMENT * ALIGNMENT)

@@ -242,7 +242,7 @@ class Actions:
         """Somebody dies in the middle of a change: what follows from the rest is nonsense, and the mark is there."""
         nonsense = np.random.default_rng(seed)
         with self.members[0].pool.locked() as table:
-            for column in (table.refs, table.starts, table.ends, table.order):
+            for column in (table.refs, table.starts, table.ends):
                 column[:] = nonsense.integers(0, 2**31, len(column))
             for number in (Number.BLOCKS, Number.CACHED_BYTES, Number.WAITING):
                 table.numbers[number] = int(nonsense.integers(0, 2**31))
