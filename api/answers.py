@@ -7,6 +7,7 @@ from typing import Any
 
 from api.replies import Ended
 from forebay.errors import Failed, Problem
+from handoff.history import Brief
 from handoff.record import Record
 
 
@@ -57,26 +58,47 @@ def partial(rid: str, text: str, tokens: int) -> dict[str, Any]:
     return {"text": text, "meta_info": {"id": rid, "completion_tokens": tokens, "finish_reason": None}}
 
 
-def status(found: Record) -> dict[str, Any]:
-    """What ``GET /v1/requests/{rid}`` tells of a request."""
+def brief(one: Brief, rid: str) -> dict[str, Any]:
+    """A request in a list; ``rid`` is the caller's name of it."""
     return {
-        "rid": found.rid,
+        "rid": rid,
+        "state": str(one.state),
+        "model": one.model,
+        "kind": one.kind,
+        "attempt": one.attempt,
+        "node": one.node or None,
+        "accepted_ms": one.accepted_ms,
+        "deadline_ms": one.deadline_ms,
+    }
+
+
+def status(found: Record, rid: str, position: int | None = None) -> dict[str, Any]:
+    """What ``GET /v1/requests/{rid}`` tells of a request; ``rid`` is the caller's name of it.
+
+    Args:
+        found: its record.
+        rid: the caller's name of it.
+        position: how many are before it where it waits.
+    """
+    return {
+        "rid": rid,
         "state": str(found.state),
+        "position": position,
         "model": found.model,
         "attempt": found.attempt,
         "node": found.node or None,
         "deadline_ms": found.deadline_ms,
         "times_ms": dict(found.times_ms),
         "worker_ms": dict(found.worker_ms),
-        "error": None if found.problem is None else found.problem.body(found.rid)["error"],
-        "result": _result(found),
+        "error": None if found.problem is None else found.problem.body(rid)["error"],
+        "result": _result(found, rid),
     }
 
 
-def _result(found: Record) -> dict[str, Any] | list[dict[str, Any]] | None:
+def _result(found: Record, rid: str) -> dict[str, Any] | list[dict[str, Any]] | None:
     if found.result is None:
         return None
     if found.kind == "preprocess":
-        return {"rid": found.rid, "model": found.model, **found.result}
+        return {"rid": rid, "model": found.model, **found.result}
     elapsed_s = (found.times_ms["end"] - found.times_ms["accepted"]) / 1000
-    return one_or_all(generations(found.rid, found.result, elapsed_s))
+    return one_or_all(generations(rid, found.result, elapsed_s))

@@ -10,13 +10,17 @@ from fastapi import FastAPI
 
 from api import errors
 from api.context import Context
+from api.doors import Doors
+from api.followers import Followers
+from api.keyring import KeyRing
 from api.metrics import Metrics
 from api.register import Register
 from api.replies import Replies
-from api.routes import chat, generate, operations, preprocess, requests
+from api.routes import abort, chat, events, generate, media, operations, preprocess, requests
 from api.settings import ApiSettings
 from api.submission import Submission
 from api.tasks import end
+from api.uploads import Uploads
 from forebay import __version__
 from forebay.errors import Failed
 from forebay.notify import notify
@@ -27,7 +31,11 @@ from handoff.moves import Moves
 
 
 def make_app(settings: ApiSettings) -> FastAPI:
-    """The ASGI application of one process."""
+    """The ASGI application of one process.
+
+    Raises:
+        ConfigurationError: the file of API keys cannot be read.
+    """
     app = FastAPI(
         title="Forebay",
         version=__version__,
@@ -37,8 +45,10 @@ def make_app(settings: ApiSettings) -> FastAPI:
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = Metrics()
-    for room in (generate, chat, preprocess, requests, operations):
+    for room in (generate, chat, preprocess, media, events, requests, abort, operations):
         app.include_router(room.router)
+    keys = None if settings.api_keys is None else KeyRing(settings.api_keys, settings.quota)
+    app.add_middleware(Doors, keys=keys, default=settings.quota, access=settings.metrics, metrics=app.state.metrics)
     errors.install(app, app.state.metrics)
     return app
 
@@ -49,8 +59,10 @@ def _make_context(settings: ApiSettings, metrics: Metrics) -> Context:
     # The reader blocks on its connection; others must not wait behind it.
     replies = Replies(connect_async(settings.redis_url, "api-replies"), keys)
     register = Register(redis, keys)
-    submission = Submission(settings, redis, Moves(keys), store, replies, register)
-    return Context(settings, redis, keys, store, replies, register, submission, metrics)
+    uploads = Uploads(redis, keys, store)
+    submission = Submission(settings, redis, Moves(keys), uploads, replies, register)
+    followers = Followers(connect_async(settings.redis_url, "api-followers"))
+    return Context(settings, redis, keys, store, uploads, followers, replies, register, submission, metrics)
 
 
 @asynccontextmanager
@@ -65,4 +77,5 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     await end(reader)
     with suppress(Failed):  # without Redis there is no stream to remove; it expires
         await context.replies.close()
+    await context.followers.client.aclose()
     await context.redis.aclose()

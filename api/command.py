@@ -14,6 +14,7 @@ from api.settings import ApiSettings
 from forebay import logs
 from forebay.cli import configuration_errors
 from forebay.errors import ConfigurationError
+from forebay.exposure import check_exposure
 from forebay.settings import load
 from handoff.connection import require
 
@@ -31,7 +32,10 @@ def api(host: str | None, port: str | None, redis: str | None) -> None:
         settings = load(ApiSettings, overrides)
         logs.set_up("api", settings.log_level)
         require(settings.redis_url)
-        sys.exit(_serve(settings, _listen(settings)))
+        listening = _listen(settings)
+        host = str(listening.getsockname()[0])
+        check_exposure(host, has_keys=settings.api_keys is not None, is_allowed=settings.allow_open)
+        sys.exit(_serve(settings, listening))
 
 
 def _listen(settings: ApiSettings) -> socket.socket:

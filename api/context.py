@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from api.followers import Followers
 from api.metrics import Metrics
 from api.register import Register
 from api.replies import Replies
 from api.settings import ApiSettings
 from api.submission import Submission
+from api.uploads import Uploads
 from handoff.connection import AsyncClient
 from handoff.keys import Keys
 from handoff.media import MediaStore
@@ -24,6 +26,8 @@ class Context:
     redis: AsyncClient
     keys: Keys
     store: MediaStore
+    uploads: Uploads
+    followers: Followers
     replies: Replies
     register: Register
     submission: Submission

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from api.tenants import ANYBODY, Tenant
 from forebay.errors import Rejected
 from forebay.features import Modality
 from forebay.processor import Prompt
@@ -37,6 +38,7 @@ class Incoming:
     priority: int = 0
     timeout_ms: int | None = None
     features: str = "sha256"
+    tenant: Tenant = ANYBODY
 
 
 Slot = Incoming | Rejected
@@ -51,9 +53,9 @@ class Call:
     is_batch: bool
     stream: bool
 
-    def with_ids(self) -> Call:
-        """The same, with an id for every request, so that whatever goes wrong can be told by it."""
-        return replace(self, slots=tuple(_with_id(slot) for slot in self.slots))
+    def of(self, tenant: Tenant) -> Call:
+        """The same, with its tenant and an id on every request, so that whatever goes wrong can be told by it."""
+        return replace(self, slots=tuple(_owned(slot, tenant) for slot in self.slots))
 
     @property
     def only(self) -> Incoming:
@@ -63,7 +65,7 @@ class Call:
         return slot
 
 
-def _with_id(slot: Slot) -> Slot:
-    if isinstance(slot, Rejected) or slot.rid:
+def _owned(slot: Slot, tenant: Tenant) -> Slot:
+    if isinstance(slot, Rejected):
         return slot
-    return replace(slot, rid=secrets.token_hex(16))
+    return replace(slot, rid=slot.rid or secrets.token_hex(16), tenant=tenant)

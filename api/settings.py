@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
 
 from api.limits import Limits, read_limit_mm
 from forebay.extensions import MAX_BYTES, MAX_DEPTH
 from forebay.features import Modality
-from forebay.settings import SharedSettings, read_flag, read_port, read_size, setting, whole_number
+from forebay.settings import SharedSettings, read_file_name, read_flag, read_port, read_size, setting, whole_number
+from handoff.moves import Quota
+
+
+class MetricsAccess(StrEnum):
+    """Who may read the metrics."""
+
+    OPEN = "open"
+    OPERATOR = "operator"
+    OFF = "off"
+
+
+def read_rate(text: str) -> float:
+    """Requests a second; 0 for no limit."""
+    rate = float(text)
+    if not 0 <= rate < float("inf"):
+        raise ValueError("a number of at least 0 was expected")
+    return rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +54,27 @@ class ApiSettings(SharedSettings):
     max_extension_depth: int = setting("FOREBAY_MAX_EXTENSION_DEPTH", whole_number(1), MAX_DEPTH)
     strict_extensions: bool = setting("FOREBAY_STRICT_EXTENSIONS", read_flag, False)
     """Whether an extension field of a batch must be a list, as SGLang has it."""
+    max_request_bytes: int = setting("FOREBAY_MAX_REQUEST_BYTES", read_size, 256 << 20)
+    """Most bytes of all media of one request."""
+    api_keys: Path | None = setting("FOREBAY_API_KEYS", read_file_name, None)
+    """The file of API keys; without one anybody may ask."""
+    allow_open: bool = setting("FOREBAY_ALLOW_OPEN", read_flag, False)
+    """Whether to listen beyond loopback without keys."""
+    metrics: MetricsAccess = setting("FOREBAY_METRICS", MetricsAccess, MetricsAccess.OPERATOR)
+    """Who may read /metrics: ``open``, ``operator`` (with an operator's key, where there are keys), ``off``."""
+    tenant_requests: int = setting("FOREBAY_TENANT_REQUESTS", whole_number(0), 0)
+    """Most live requests of one tenant; 0 for no limit."""
+    tenant_bytes: int = setting("FOREBAY_TENANT_BYTES", read_size, 0)
+    """Most media bytes of one tenant's live requests; 0 for no limit."""
+    tenant_rate: float = setting("FOREBAY_TENANT_RATE", read_rate, 0.0)
+    """Most requests a second of one tenant; 0 for no limit."""
     drain_s: int = setting("FOREBAY_DRAIN_S", whole_number(0), 30)
     """How long a stopping process waits for the requests it serves."""
+
+    @property
+    def quota(self) -> Quota:
+        """What a tenant may have that has no limits of its own."""
+        return Quota(self.tenant_requests, self.tenant_bytes, self.tenant_rate)
 
     @property
     def limits(self) -> Limits:

@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from api.answers import EndedBadly
-from api.incoming import Incoming, Source
+from api.gathering import Gathered, Gathering
+from api.incoming import Incoming
 from api.register import Register
 from api.replies import Replies, Watch
 from api.routing import choose_lane, choose_model, choose_node
 from api.settings import ApiSettings
-from api.sources import resolve
+from api.uploads import Uploads
 from forebay.errors import Failed, Problem, Rejected
-from forebay.media import digest_of
-from forebay.task import Kind, MediaRef, Task, TaskBody, seal
+from forebay.task import Kind, Task, TaskBody, seal
 from handoff.connection import AsyncClient
-from handoff.media import MediaStore, RedisStore
-from handoff.moves import Admit, End, Fence, Moves
+from handoff.moves import LOG, Accepted, Admit, End, Excess, Fence, Limit, Moves
 from handoff.requeue import queue_entry
 from handoff.scripts import perform_async
 
-_OFF_LOOP_BYTES = 256 << 10  # hashing and writing more than this would hold up other requests
+_SOON_S = 1  # when a tenant whose requests are under way may try again: some end every second
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A request that is on its way."""
+    """A request that is on its way: the caller's id of it, and the tier's."""
 
     rid: str
+    inside: str
     token: str
     model: str
     deadline_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Resolved:
-    ref: MediaRef
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +45,16 @@ class Submission:
     settings: ApiSettings
     redis: AsyncClient
     moves: Moves
-    store: MediaStore
+    uploads: Uploads
     replies: Replies
     register: Register
     cancelling: set[asyncio.Future[str]] = field(default_factory=set)
     """Cancellations under way, which the end of their request must not cut short."""
+
+    @property
+    def gathering(self) -> Gathering:
+        """How the media of a request are found, within the limits."""
+        return Gathering(self.uploads, self.settings.max_item_bytes, self.settings.max_request_bytes)
 
     async def submit(self, incoming: Incoming, kind: Kind) -> Submitted:
         """Send a request on its way without waiting for its end.
@@ -63,32 +63,33 @@ class Submission:
             Rejected: the caller's mistake; nothing is left behind.
             Failed: no worker, no room, or no Redis.
         """
-        async with self._accepted(incoming, kind, reply=False) as (submitted, task):
+        async with self._accepted(incoming, kind, LOG) as (submitted, task):
             await self._enqueue(submitted, task)
         return submitted
 
     @asynccontextmanager
     async def watched(self, incoming: Incoming, kind: Kind) -> AsyncIterator[tuple[Submitted, Watch]]:
         """Send a request on its way and watch it. Leaving early cancels it."""
-        async with self._accepted(incoming, kind, reply=True) as (submitted, task):
-            with self.replies.watch(submitted.rid, submitted.token) as watch:
+        async with self._accepted(incoming, kind, self.replies.name) as (submitted, task):
+            with self.replies.watch(submitted.inside, submitted.token) as watch:
                 await self._enqueue(submitted, task)
                 yield submitted, watch
 
-    async def cancel(self, rid: str) -> str:
-        """Cancel a request; the state it was in, empty when unknown."""
-        return await perform_async(self.redis, self.moves.cancel(rid))
+    async def cancel(self, inside: str) -> str:
+        """Cancel a request by its name within the tier; the state it was in, empty when unknown."""
+        return await perform_async(self.redis, self.moves.cancel(inside))
 
     @asynccontextmanager
     async def _accepted(
-        self, incoming: Incoming, kind: Kind, *, reply: bool
+        self, incoming: Incoming, kind: Kind, reply_to: str
     ) -> AsyncIterator[tuple[Submitted, _Prepared]]:
         """The record stands for the time of the block, and longer if the request gets queued in it."""
         nodes = await self.register.nodes()
         model = choose_model(incoming.model, nodes)
         node = choose_node(model, kind, nodes)
-        media = await self._resolve(incoming.sources)
-        submitted = await self._accept(incoming, kind, model, reply)
+        media = await self.gathering.gather(incoming.sources, incoming.tenant)
+        size = sum(one.ref.size_bytes for one in media)
+        submitted = await self._accept(incoming, kind, model, reply_to, size)
         try:
             yield submitted, _Prepared(_body(incoming, kind, media), media, node, incoming.priority)
         except EndedBadly:
@@ -98,63 +99,46 @@ class Submission:
             await self._end(submitted, Problem.of(error))
             raise
         except BaseException:  # the caller has gone, or this process stops
-            cancelling = asyncio.ensure_future(self.cancel(submitted.rid))
+            cancelling = asyncio.ensure_future(self.cancel(submitted.inside))
             self.cancelling.add(cancelling)
             cancelling.add_done_callback(self.cancelling.discard)
             await asyncio.shield(cancelling)
             raise
 
-    async def _resolve(self, sources: Sequence[Source]) -> list[_Resolved]:
-        total = sum(len(source.text) for source in sources)
-        if total <= _OFF_LOOP_BYTES * 2:
-            return [self._resolve_one(source) for source in sources]
-        return await asyncio.to_thread(lambda: [self._resolve_one(source) for source in sources])
-
-    def _resolve_one(self, source: Source) -> _Resolved:
-        data = resolve(source.text, source.param, self.settings.max_item_bytes)
-        return _Resolved(MediaRef(source.modality, digest_of(data), len(data), source.param), data)
-
-    async def _accept(self, incoming: Incoming, kind: Kind, model: str, reply: bool) -> Submitted:
+    async def _accept(self, incoming: Incoming, kind: Kind, model: str, reply_to: str, size_bytes: int) -> Submitted:
+        rid = incoming.rid or secrets.token_hex(16)
         admit = Admit(
-            rid=incoming.rid or secrets.token_hex(16),
+            rid=incoming.tenant.inside(rid),
             token=secrets.token_hex(8),
             model=model,
             kind=kind,
             priority=incoming.priority,
-            reply_to=self.replies.name if reply else "",
+            reply_to=reply_to,
             timeout_ms=incoming.timeout_ms or self.settings.timeout_ms,
             max_live=self.settings.max_live,
+            tenant=incoming.tenant.name,
+            size_bytes=size_bytes,
+            quota=incoming.tenant.quota,
         )
         accepted = await perform_async(self.redis, self.moves.accept(admit))
-        if accepted.outcome == "duplicate":
-            message = f"request id {admit.rid!r} is already {accepted.state}"
-            raise Rejected("duplicate_rid", message, param="rid", status=409)
-        if accepted.outcome == "busy":
-            message = f"{accepted.live} requests are under way; the limit is {admit.max_live}"
-            raise Failed("overloaded", message, status=503, retry_after_s=1)
-        return Submitted(admit.rid, admit.token, model, accepted.deadline_ms)
+        if accepted.outcome != "ok":
+            raise _refusal(accepted, rid, admit.max_live)
+        return Submitted(rid, admit.rid, admit.token, model, accepted.deadline_ms)
 
     async def _enqueue(self, submitted: Submitted, task: _Prepared) -> None:
-        await self._put(task.media)
+        await self.gathering.store_all(task.media)
         lane, body = choose_lane([one.ref.size_bytes for one in task.media]), task.body.pack()
-        first = Task(submitted.rid, submitted.token, 1, submitted.model, submitted.deadline_ms, task.priority, body)
+        first = Task(submitted.inside, submitted.token, 1, submitted.model, submitted.deadline_ms, task.priority, body)
         entry = queue_entry(first, task.body, task.node, lane, self.settings.secret)
         move = self.moves.enqueue(
-            submitted.rid, submitted.token, seal(body, self.settings.secret), task.node, lane, entry
+            submitted.inside, submitted.token, seal(body, self.settings.secret), task.node, lane, entry
         )
         moved = await perform_async(self.redis, move)
         if not moved.ok and moved.state != "cancelled":  # a cancelled request has its end already
             raise Failed("not_queued", "the request could not be queued", status=503, retry_after_s=1)
 
-    async def _put(self, media: Sequence[_Resolved]) -> None:
-        for one in media:
-            if isinstance(self.store, RedisStore) or len(one.data) > _OFF_LOOP_BYTES:
-                await asyncio.to_thread(self.store.put, one.ref.digest, one.data)
-            else:
-                self.store.put(one.ref.digest, one.data)
-
     async def _end(self, submitted: Submitted, problem: Problem) -> None:
-        move = self.moves.finish(submitted.rid, Fence.token(submitted.token), End.of(problem))
+        move = self.moves.finish(submitted.inside, Fence.token(submitted.token), End.of(problem))
         await perform_async(self.redis, move)
 
 
@@ -163,12 +147,12 @@ class _Prepared:
     """A task that only lacks its place on a queue."""
 
     body: TaskBody
-    media: Sequence[_Resolved]
+    media: Sequence[Gathered]
     node: str
     priority: int
 
 
-def _body(incoming: Incoming, kind: Kind, media: Sequence[_Resolved]) -> TaskBody:
+def _body(incoming: Incoming, kind: Kind, media: Sequence[Gathered]) -> TaskBody:
     return TaskBody(
         kind=kind,
         prompt=incoming.prompt,
@@ -178,4 +162,30 @@ def _body(incoming: Incoming, kind: Kind, media: Sequence[_Resolved]) -> TaskBod
         sampling=incoming.sampling,
         samples=incoming.samples,
         features=incoming.features,
+        tenant=incoming.tenant.name,
     )
+
+
+def _refusal(accepted: Accepted, rid: str, max_live: int) -> Rejected | Failed:
+    """Why a request was not accepted."""
+    if accepted.outcome == "duplicate":
+        return Rejected("duplicate_rid", f"request id {rid!r} is already {accepted.state}", param="rid", status=409)
+    if accepted.excess is not None:
+        return _over_quota(accepted.excess)
+    message = f"{accepted.live} requests are under way; the limit is {max_live}"
+    return Failed("overloaded", message, status=503, retry_after_s=_SOON_S)
+
+
+def _over_quota(excess: Excess) -> Rejected:
+    wait_s = max(_SOON_S, math.ceil(excess.wait_ms / 1000))
+    match excess.limit:
+        case Limit.LIVE:
+            message = f"{excess.wanted} of your requests are under way; your limit is {excess.allowed:g}"
+            return Rejected("too_many_requests", message, status=429, retry_after_s=wait_s)
+        case Limit.BYTES:
+            message = f"your requests would have {excess.wanted} bytes of media under way; your limit is "
+            message += f"{excess.allowed:.0f}"
+            return Rejected("too_many_bytes", message, status=429, retry_after_s=wait_s)
+        case Limit.RATE:
+            message = f"your limit is {excess.allowed:g} requests a second; the next may come in {excess.wait_ms} ms"
+            return Rejected("rate_limited", message, status=429, retry_after_s=wait_s)

@@ -23,14 +23,24 @@ class Rejected(ForebayError):
         message: one sentence with the numbers that disagree.
         param: the field of the request that is wrong, for example ``image_data[1]``.
         status: HTTP status, 400 to 499.
+        retry_after_s: when the same may be asked again, where that would help.
     """
 
-    def __init__(self, code: str, message: str, *, param: str | None = None, status: int = 400) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        status: int = 400,
+        retry_after_s: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.param = param
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
 class Failed(ForebayError):
@@ -63,7 +73,7 @@ class Problem:
     def of(cls, error: Exception) -> Problem:
         """Describe any exception; one that nobody foresaw tells the caller nothing of its inside."""
         if isinstance(error, Rejected):
-            return cls(error.code, error.message, error.status, error.param)
+            return cls(error.code, error.message, error.status, error.param, error.retry_after_s)
         if isinstance(error, Failed):
             return cls(error.code, error.message, error.status, None, error.retry_after_s)
         return cls("internal_error", "an internal error stopped this request; the log has it under this rid", 500)

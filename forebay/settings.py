@@ -59,6 +59,11 @@ def read_port(text: str) -> int:
     return int(text)
 
 
+def read_file_name(text: str) -> Path | None:
+    """A file; empty for none, as Compose hands over what is not set."""
+    return Path(text) if text else None
+
+
 def read_models(text: str) -> tuple[ModelSource, ...]:
     """``NAME[=DIR]``, several of them separated by commas."""
     models = tuple(ModelSource.parse(part.strip()) for part in text.split(",") if part.strip())

@@ -10,6 +10,12 @@
 | ``{p}claimed:<scheduler>`` | hash | nonce and result of a scheduler's last claim, against replays |
 | ``{p}purge:<node>`` | list | tickets whose blocks nobody holds any more; the node's janitor frees them |
 | ``{p}out:<api>`` | stream | events for the callers that wait at one API process |
+| ``{p}log:<rid>`` | stream | events of a request that nobody waits for, for whoever follows it |
+| ``{p}line:<node>:<lane>`` | zset | queued request ids by the time, in ms, since when they wait |
+| ``{p}tenant:<tenant>`` | hash | live requests of a tenant, their bytes, and when the next one may come |
+| ``{p}asked:<tenant>`` | zset | request ids of a tenant by the time, in ms, of their acceptance |
+| ``{p}ended:<tenant>`` | zset | those of them that have ended, by the time, in ms, of their end |
+| ``{p}upload:<tenant>:<digest>`` | string | size of media that a tenant has uploaded and may refer to |
 | ``{p}nodes`` | zset | node names by the time, in ms, of their last sign of life |
 | ``{p}node:<node>`` | hash | what a node offers: processors, engines, pool |
 | ``{p}m:<digest>`` / ``{p}m:<digest>:<n>`` | string | media bytes, where the store is Redis: size, then chunks |
@@ -68,6 +74,24 @@ class Keys:
 
     def out(self, api: str) -> str:
         return f"{self.prefix}out:{api}"
+
+    def log(self, rid: str) -> str:
+        return f"{self.prefix}log:{rid}"
+
+    def line(self, node: str, lane: str) -> str:
+        return f"{self.prefix}line:{node}:{lane}"
+
+    def tenant(self, tenant: str) -> str:
+        return f"{self.prefix}tenant:{tenant}"
+
+    def asked(self, tenant: str) -> str:
+        return f"{self.prefix}asked:{tenant}"
+
+    def ended(self, tenant: str) -> str:
+        return f"{self.prefix}ended:{tenant}"
+
+    def upload(self, tenant: str, digest: str) -> str:
+        return f"{self.prefix}upload:{tenant}:{digest}"
 
     def node(self, node: str) -> str:
         return f"{self.prefix}node:{node}"

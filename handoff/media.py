@@ -27,6 +27,10 @@ class MediaStore(Protocol):
 
     def put(self, digest: str, data: bytes) -> None: ...
 
+    def renew(self, digest: str, size_bytes: int) -> bool:
+        """Begin the time of bytes anew; ``False`` when they are not there."""
+        ...
+
     def get(self, digest: str) -> bytes:
         """The bytes.
 
@@ -83,6 +87,14 @@ class Spool:
             problem = f"the media store cannot take {len(data)} bytes: {error.strerror}"
             raise Failed("media_store_full", problem, status=503, retry_after_s=5) from error
 
+    def renew(self, digest: str, size_bytes: int) -> bool:
+        """Begin the time of bytes anew; ``False`` when they are not there."""
+        try:
+            os.utime(self._path(digest))
+        except FileNotFoundError:
+            return False
+        return True
+
     def get(self, digest: str) -> bytes:
         try:
             return self._path(digest).read_bytes()
@@ -121,6 +133,16 @@ class RedisStore:
                 pipe.set(f"{name}:{number}", data[start : start + CHUNK_BYTES], ex=TTL_S + 60)
             pipe.set(name, len(data), ex=TTL_S)
             pipe.execute()
+
+    def renew(self, digest: str, size_bytes: int) -> bool:
+        """Begin the time of bytes anew; ``False`` when they are not there, or not all of them."""
+        name = self._keys.media(check_digest(digest))
+        with redis_failures():
+            pipe = self._client.pipeline(transaction=False)
+            for number in range(-(-size_bytes // CHUNK_BYTES)):
+                pipe.expire(f"{name}:{number}", TTL_S + 60)
+            pipe.expire(name, TTL_S)
+            return all(pipe.execute())
 
     def get(self, digest: str) -> bytes:
         name = self._keys.media(check_digest(digest))

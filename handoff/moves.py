@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal
 
 import msgpack
@@ -24,14 +25,33 @@ LEASE_MS = 10_000  # a scheduler that is silent this long is taken for dead
 MAX_ATTEMPTS = 3
 
 
+class Limit(StrEnum):
+    """What a tenant may have only so much of."""
+
+    LIVE = "live"
+    BYTES = "bytes"
+    RATE = "rate"
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """Reply of ``accept``: ``deadline_ms`` on success, else why not."""
 
-    outcome: Literal["ok", "duplicate", "busy"]
+    outcome: Literal["ok", "duplicate", "busy", "over"]
     deadline_ms: int = 0
     state: str = ""
     live: int = 0
+    excess: Excess | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Which limit a tenant would go beyond, the number that it would have, and when to come again."""
+
+    limit: Limit
+    wanted: int
+    allowed: float
+    wait_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +85,23 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """What one tenant may have at most: live requests, bytes of their media, requests a second. 0 is no limit."""
+
+    live: int = 0
+    size_bytes: int = 0
+    per_second: float = 0
+
+
+FREE = Quota()
+
+LOG = "*"
+"""As ``reply_to``: the events of a request are kept for whoever follows it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Admit:
-    """What the API says of a request when it is accepted."""
+    """What the API says of a request when it is accepted. ``size_bytes`` are those of its media."""
 
     rid: str
     token: str
@@ -76,6 +111,9 @@ class Admit:
     reply_to: str
     timeout_ms: int
     max_live: int
+    tenant: str = ""
+    size_bytes: int = 0
+    quota: Quota = FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +130,15 @@ class Moves:
             "model": admit.model,
             "kind": admit.kind,
             "priority": admit.priority,
-            "reply": admit.reply_to,
             "node": "",
             "lane": "",
             "owner": "",
         }
         flat = [part for pair in fields.items() for part in pair]
         limits = (admit.token, admit.max_live, RECHECK_MS, admit.timeout_ms)
-        return self._move("accept", admit.rid, *limits, *flat, read=_read_accepted)
+        quota = (admit.quota.live, admit.quota.size_bytes, admit.quota.per_second)
+        account = (admit.tenant, admit.size_bytes, *quota, admit.reply_to)
+        return self._move("accept", admit.rid, *limits, *account, *flat, read=_read_accepted)
 
     def enqueue(self, rid: str, token: str, body: bytes, node: str, lane: str, message: bytes) -> Move[Moved]:
         """Queue the first attempt; ``message`` is the whole Celery envelope."""
@@ -222,6 +261,9 @@ def _read_accepted(reply: Sequence[Any]) -> Accepted:
         return Accepted("ok", deadline_ms=int(reply[1]))
     if outcome == "duplicate":
         return Accepted("duplicate", state=_text(reply[1]))
+    if outcome == "over":
+        name, wanted, allowed, wait_ms = reply[1:]
+        return Accepted("over", excess=Excess(Limit(_text(name)), int(wanted), float(allowed), int(wait_ms)))
     return Accepted("busy", live=int(reply[1]))
 
 

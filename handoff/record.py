@@ -12,7 +12,7 @@ from forebay.errors import Problem
 from forebay.states import State
 from handoff.connection import AsyncClient, Client, redis_failures
 from handoff.keys import Keys
-from handoff.moves import Seen
+from handoff.moves import LOG, Seen
 
 _TIMES = ("accepted", "queued", "processing", "parked", "admitted", "first_token", "end")
 
@@ -24,6 +24,8 @@ class Record:
     rid: str
     state: State
     token: str
+    tenant: str
+    reply_to: str
     attempt: int
     model: str
     kind: str
@@ -45,6 +47,11 @@ class Record:
     def seen(self) -> Seen:
         return Seen(self.state, self.attempt, self.token)
 
+    @property
+    def has_log(self) -> bool:
+        """Whether its events are kept for whoever follows it."""
+        return self.reply_to == LOG
+
     @classmethod
     def of(cls, rid: str, raw: Mapping[bytes, bytes]) -> Record:
         text = {name.decode(): value for name, value in raw.items()}
@@ -56,6 +63,8 @@ class Record:
             rid=rid,
             state=State(plain("state")),
             token=plain("token"),
+            tenant=plain("tenant"),
+            reply_to=plain("reply"),
             attempt=int(plain("attempt")),
             model=plain("model"),
             kind=plain("kind"),
@@ -92,3 +101,14 @@ async def read_async(client: AsyncClient, keys: Keys, rid: str) -> Record | None
     with redis_failures():
         raw: Any = await client.hgetall(keys.record(rid))
     return Record.of(rid, raw) if raw else None
+
+
+async def position_of(client: AsyncClient, keys: Keys, found: Record) -> int | None:
+    """How many are before a request where it waits, for a worker or a scheduler; ``None`` when it waits for neither."""
+    places = {State.QUEUED: keys.line(found.node, found.lane), State.PARKED: keys.parked(found.node, found.model)}
+    place = places.get(found.state)
+    if place is None:
+        return None
+    with redis_failures():
+        rank: Any = await client.zrank(place, found.rid)
+    return None if rank is None else int(rank)

@@ -9,6 +9,7 @@ from forebay.feature_dtypes import FeatureDTypes
 from forebay.model import ModelSource
 from forebay.settings import (
     read_cores,
+    read_file_name,
     read_flag,
     read_level,
     read_models,
@@ -34,6 +35,8 @@ class UpSettings:
     ends, its keys with it; a named one finds its requests again."""
     host: str = setting("FOREBAY_HOST", str, "127.0.0.1")
     port: int = setting("FOREBAY_PORT", read_port, 8000)
+    api_keys: Path | None = setting("FOREBAY_API_KEYS", read_file_name, None)
+    allow_open: bool = setting("FOREBAY_ALLOW_OPEN", read_flag, False)
     workers: int | None = setting("FOREBAY_WORKERS", whole_number(1), None)
     cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
     pool_bytes: int = setting("FOREBAY_POOL_BYTES", read_pool_size, 1 << 30)

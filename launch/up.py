@@ -14,6 +14,7 @@ from pathlib import Path
 import redis
 
 from forebay.errors import ConfigurationError, Failed
+from forebay.exposure import check_exposure
 from forebay.plugins import ENGINES, PROCESSORS, engine_class, names
 from forebay.settings import installation_of
 from handoff.connection import connect, redis_failures, without_password
@@ -195,6 +196,8 @@ def _listening(settings: UpSettings) -> Iterator[socket.socket]:
     except OSError as error:
         raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
     with listening:
+        host = str(listening.getsockname()[0])
+        check_exposure(host, has_keys=settings.api_keys is not None, is_allowed=settings.allow_open)
         os.set_inheritable(listening.fileno(), True)
         yield listening
 

@@ -20,6 +20,7 @@ from api.intake import read_body, unless_gone
 from api.routes.generate import DONE, EventStream, sse
 from api.routes.openapi import chat_body
 from api.routing import choose_model
+from api.tenants import tenant_of
 from forebay.errors import Failed, Problem
 
 router = APIRouter()
@@ -30,7 +31,7 @@ async def chat(request: Request) -> Response:
     context, began = context_of(request), time.perf_counter()
     raw = await read_body(request, context.settings.max_body_bytes)
     asked = read_chat(raw, context.settings.limits)
-    call = asked.call.with_ids()
+    call = asked.call.of(tenant_of(request))
     incoming = call.only
     request.state.rid = incoming.rid
     model = choose_model(incoming.model, await context.register.nodes())

@@ -21,6 +21,7 @@ from api.context import Context, context_of
 from api.incoming import Call, Incoming
 from api.intake import read_body, unless_gone
 from api.routes.openapi import generate_body
+from api.tenants import tenant_of
 
 router = APIRouter()
 
@@ -49,7 +50,7 @@ async def read(request: Request, context: Context) -> Call:
         Rejected: naming what is wrong.
     """
     raw = await read_body(request, context.settings.max_body_bytes)
-    call = read_call(raw, context.settings.limits).with_ids()
+    call = read_call(raw, context.settings.limits).of(tenant_of(request))
     if not call.is_batch:
         request.state.rid = call.only.rid
     return call

@@ -70,6 +70,14 @@ def abort_body(model: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"content": {"application/json": {"schema": model.model_json_schema()}}}}
 
 
+def upload_body() -> dict[str, Any]:
+    """``openapi_extra`` of ``POST /v1/media``: the bytes themselves, or a form with one file."""
+    raw = {"schema": {"type": "string", "format": "binary"}}
+    form = {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}, "required": ["file"]}
+    content = {"application/octet-stream": raw, "multipart/form-data": {"schema": form}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def generate_body() -> dict[str, Any]:
     """``openapi_extra`` of a route that takes a ``GenerateBody``."""
     schema = GenerateBody.model_json_schema()

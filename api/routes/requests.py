@@ -1,4 +1,4 @@
-"""``/v1/requests``: send a request and come back for it, ask how it stands, cancel it."""
+"""``/v1/requests``: send a request and come back for it, ask how it stands, list them, cancel it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
 
-from api.answers import status
+from api.answers import brief, status
 from api.calls import in_parallel
 from api.context import Context, context_of
 from api.incoming import Incoming
-from api.intake import read_body
+from api.listing import read_listing
+from api.routes.found import find
 from api.routes.generate import read
-from api.routes.openapi import abort_body, generate_body
-from api.schema import read_json, read_known
-from forebay.errors import Rejected
+from api.routes.openapi import generate_body
+from api.tenants import tenant_of
 from forebay.task import Kind
-from handoff.connection import redis_failures, texts
-from handoff.record import Record, read_async
+from handoff.history import Mark, page
+from handoff.record import position_of
 
 router = APIRouter()
 
@@ -42,46 +41,25 @@ async def _create(context: Context, incoming: Incoming) -> list[dict[str, Any]]:
     return [body]
 
 
+@router.get("/v1/requests", summary="The requests of late, newest first")
+async def listed(request: Request) -> Response:
+    context, tenant = context_of(request), tenant_of(request)
+    asked = read_listing(request.query_params)
+    after = None if asked.after is None else Mark(asked.after.at_ms, tenant.inside(asked.after.rid))
+    found, mark = await page(context.redis, context.keys, tenant.name, asked.wants, asked.limit, after)
+    data = [brief(one, tenant.outside(one.rid)) for one in found]
+    return JSONResponse({"data": data, "next": None if mark is None else f"{mark.at_ms}.{tenant.outside(mark.rid)}"})
+
+
 @router.get("/v1/requests/{rid:path}", summary="How a request stands, or its result")
 async def show(request: Request, rid: str) -> Response:
-    return JSONResponse(status(await _found(request, rid)))
+    context = context_of(request)
+    found = await find(request, rid)
+    return JSONResponse(status(found, rid, await position_of(context.redis, context.keys, found)))
 
 
 @router.delete("/v1/requests/{rid:path}", summary="Cancel a request; harmless once it has ended")
 async def cancel(request: Request, rid: str) -> Response:
-    await context_of(request).submission.cancel(rid)
-    found = await _found(request, rid)
+    await context_of(request).submission.cancel(tenant_of(request).inside(rid))
+    found = await find(request, rid)
     return JSONResponse({"rid": rid, "state": str(found.state)})
-
-
-class AbortBody(BaseModel):
-    """SGLang's body: one request, or all of them."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-    rid: str | None = Field(None, description="The request to abort; an unknown one is no error.")
-    abort_all: bool = Field(False, description="Abort every request that is under way.")
-
-
-@router.post("/abort_request", openapi_extra=abort_body(AbortBody), summary="Cancel as SGLang does; answers nothing")
-async def abort(request: Request) -> Response:
-    context = context_of(request)
-    raw = await read_body(request, context.settings.max_body_bytes)
-    body = read_known(AbortBody, read_json(raw) if raw else {})
-    if body.abort_all:
-        with redis_failures():
-            live = texts(await context.redis.zrange(context.keys.due, 0, -1))
-        for rid in live:
-            await context.submission.cancel(rid)
-    elif body.rid:
-        await context.submission.cancel(body.rid)
-    return Response(status_code=200)
-
-
-async def _found(request: Request, rid: str) -> Record:
-    request.state.rid = rid
-    context = context_of(request)
-    found = await read_async(context.redis, context.keys, rid)
-    if found is None:
-        raise Rejected("request_not_found", f"no request has the id {rid[:128]!r}", param="rid", status=404)
-    return found

@@ -29,7 +29,7 @@ for _, rid in ipairs(redis.call('ZRANGE', KEYS[1], 0, most + 99)) do
     break
   end
   local record = prefix .. 'r:' .. rid
-  local f = redis.call('HMGET', record, 'state', 'tokens', 'deadline')
+  local f = redis.call('HMGET', record, 'state', 'tokens', 'deadline', 'reply', 'attempt')
   if f[1] ~= 'parked' then
     redis.call('ZREM', KEYS[1], rid)
   elseif now < tonumber(f[3]) then
@@ -42,6 +42,7 @@ for _, rid in ipairs(redis.call('ZRANGE', KEYS[1], 0, most + 99)) do
     redis.call('ZADD', leases, whole(now + tonumber(ARGV[8])), rid)
     redis.call('HSET', record, 'state', 'admitted', 'claim', ARGV[3], 'scheduler', ARGV[2], 't_admitted', whole(now))
     taken[#taken + 1] = rid
+    tell_state(f[4], rid, 'admitted', f[5])
     give(rid)
   end
 end

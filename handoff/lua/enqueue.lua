@@ -1,14 +1,16 @@
 -- Put a request's message on a node's queue, in the same step that says so in the record.
 -- ARGV: prefix, rid, token, attempt, body, node, lane, queue list, message.
 -- Returns {'ok'} | {'refused', state or ''}.
-local state, token, attempt = unpack(redis.call('HMGET', KEYS[1], 'state', 'token', 'attempt'))
+local state, token, attempt, reply = unpack(redis.call('HMGET', KEYS[1], 'state', 'token', 'attempt', 'reply'))
 if not state or token ~= ARGV[3] or attempt ~= ARGV[4] then
   return {'refused', state or ''}
 end
 if state == 'accepted' then
-  redis.call('HSET', KEYS[1], 'state', 'queued', 'body', ARGV[5], 'node', ARGV[6], 'lane', ARGV[7],
-    't_queued', whole(now_ms()))
+  local now = whole(now_ms())
+  redis.call('HSET', KEYS[1], 'state', 'queued', 'body', ARGV[5], 'node', ARGV[6], 'lane', ARGV[7], 't_queued', now)
+  redis.call('ZADD', lane_key('line', ARGV[6], ARGV[7]), now, ARGV[2])
   redis.call('LPUSH', ARGV[8], ARGV[9])
+  tell_state(reply, ARGV[2], 'queued', attempt)
   return {'ok'}
 end
 if ENDS[state] then

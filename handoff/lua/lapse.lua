@@ -5,12 +5,13 @@ local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', whole(now_ms()), 'LIMIT
 for _, rid in ipairs(due) do
   local record = prefix .. 'r:' .. rid
   redis.call('ZREM', KEYS[1], rid)
-  local f = redis.call('HMGET', record, 'state', 'priority', 'deadline')
+  local f = redis.call('HMGET', record, 'state', 'priority', 'deadline', 'reply', 'attempt')
   if f[1] == 'admitted' then
     redis.call('HDEL', record, 'claim', 'scheduler')
     redis.call('HSET', record, 'state', 'parked')
     redis.call('HINCRBY', record, 'lapses', 1)
     redis.call('ZADD', lane_key('parked', ARGV[2], ARGV[3]), rank(f[2], f[3]), rid)
+    tell_state(f[4], rid, 'parked', f[5])
     back[#back + 1] = rid
   end
 end

@@ -1,7 +1,7 @@
 -- Make a finished result visible to schedulers. The features are written by now; the ticket comes last.
 -- ARGV: prefix, rid, attempt, owner, ticket, prompt tokens, timings.
 -- Returns {'ok'} | {'refused', state or ''}: the caller frees its block when refused.
-local f = redis.call('HMGET', KEYS[1], 'state', 'attempt', 'owner', 'node', 'model', 'priority', 'deadline')
+local f = redis.call('HMGET', KEYS[1], 'state', 'attempt', 'owner', 'node', 'model', 'priority', 'deadline', 'reply')
 if not f[1] or f[2] ~= ARGV[3] or f[3] ~= ARGV[4] then
   return {'refused', f[1] or ''}
 end
@@ -15,4 +15,5 @@ redis.call('ZADD', lane_key('parked', f[4], f[5]), rank(f[6], f[7]), ARGV[2])
 local wake = lane_key('wake', f[4], f[5])
 redis.call('LPUSH', wake, '1')
 redis.call('LTRIM', wake, 0, 0)
+tell_state(f[8], ARGV[2], 'parked', f[2])
 return {'ok'}

@@ -29,25 +29,59 @@ local function next_look(now, recheck_ms, deadline)
   return whole(math.min(now + tonumber(recheck_ms), math.max(now, tonumber(deadline))))
 end
 
--- An event for the caller that waits. The stream is not created here: when its API process is gone, so is the caller.
+local LOG = '*' -- stands in a record where its events are kept for whoever asks, not sent to one API process
+
+-- An event for the caller that waits. Its stream is not created here: when its API process is gone, so is the caller.
 local function tell(reply, rid, ...)
-  if reply and reply ~= '' then
+  if reply == LOG then
+    redis.call('XADD', prefix .. 'log:' .. rid, 'MAXLEN', '~', '10000', '*', ...)
+  elseif reply and reply ~= '' then
     redis.call('XADD', prefix .. 'out:' .. reply, 'NOMKSTREAM', 'MAXLEN', '~', '100000', '*', 'rid', rid, ...)
+  end
+end
+
+-- A move, for those who follow a request. A caller that waits for its answer is not told.
+local function tell_state(reply, rid, state, attempt)
+  if reply == LOG then
+    tell(reply, rid, 'event', 'state', 'state', state, 'attempt', attempt)
+  end
+end
+
+-- What a tenant has asked for lately: live, or ended and not forgotten yet.
+local function forget_old(tenant, now, retention_ms)
+  local asked, ended = prefix .. 'asked:' .. tenant, prefix .. 'ended:' .. tenant
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', ended, '-inf', whole(now - retention_ms), 'LIMIT', 0, 100)) do
+    redis.call('ZREM', asked, old)
+    redis.call('ZREM', ended, old)
   end
 end
 
 -- Write the one end of a request. Whoever calls has checked that there is none yet and that the fence is current.
 -- A block that was parked and never claimed is handed to the node's janitor.
 local function finish(record, rid, state, retention_ms, problem, result)
-  local f = redis.call('HMGET', record, 'state', 'node', 'model', 'reply', 'ticket', 'token')
+  local f = redis.call('HMGET', record, 'state', 'node', 'model', 'reply', 'ticket', 'token', 'tenant', 'size', 'lane')
+  local tenant, now = f[7], now_ms()
   if f[1] == 'parked' and f[5] then
     redis.call('LPUSH', prefix .. 'purge:' .. f[2], f[5])
+  elseif f[1] == 'queued' then
+    redis.call('ZREM', lane_key('line', f[2], f[9]), rid)
   end
+  local live = redis.call('HINCRBY', prefix .. 'tenant:' .. tenant, 'live', -1)
+  redis.call('HINCRBY', prefix .. 'tenant:' .. tenant, 'bytes', -f[8])
+  redis.call('ZADD', prefix .. 'ended:' .. tenant, whole(now), rid)
+  redis.call('PEXPIRE', prefix .. 'ended:' .. tenant, retention_ms)
+  forget_old(tenant, now, tonumber(retention_ms))
   redis.call('ZREM', prefix .. 'due', rid)
   redis.call('ZREM', lane_key('parked', f[2], f[3]), rid)
   redis.call('ZREM', lane_key('leases', f[2], f[3]), rid)
-  redis.call('HSET', record, 'state', state, 't_end', whole(now_ms()), 'problem', problem, 'result', result)
+  redis.call('HSET', record, 'state', state, 't_end', whole(now), 'problem', problem, 'result', result)
   redis.call('HDEL', record, 'body', 'ticket')
   redis.call('PEXPIRE', record, retention_ms)
+  if live == 0 then
+    redis.call('PEXPIRE', prefix .. 'asked:' .. tenant, retention_ms)
+  end
   tell(f[4], rid, 'event', 'end', 'token', f[6], 'state', state, 'problem', problem, 'result', result)
+  if f[4] == LOG then
+    redis.call('PEXPIRE', prefix .. 'log:' .. rid, retention_ms)
+  end
 end

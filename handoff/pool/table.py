@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 MAGIC = b"FOREBAY\x00"
-VERSION = 2
+VERSION = 3
 PAGE = 4096
 ALIGNMENT = 64
-RID_BYTES = 128
+RID_BYTES = 192  # a tenant of 63 characters, a slash, and a request of 128
 OWNER_BYTES = 64
 KEY_BYTES = 32
 

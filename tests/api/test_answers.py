@@ -15,7 +15,8 @@ from tests.api.actors import result
 
 def record(**fields: object) -> Record:
     plain = {
-        "rid": "r1", "state": State.DONE, "token": "t", "attempt": 2, "model": "toy", "kind": "generate", "node": "n1",
+        "rid": "r1", "state": State.DONE, "token": "t", "tenant": "", "reply_to": "",
+            "attempt": 2, "model": "toy", "kind": "generate", "node": "n1",
         "lane": "text", "owner": "w", "priority": 0, "deadline_ms": 9000, "lapses": 0, "body": b"secret",
         "times_ms": {"accepted": 1000, "end": 2500},
     }  # fmt: skip
@@ -79,11 +80,12 @@ def test_an_empty_result_is_a_result():
 
 def test_the_status_of_a_request_tells_its_way_and_nothing_of_its_content():
     """States, times, attempts; never the body."""
-    told = status(record(state=State.PROCESSING, times_ms={"accepted": 1000}, node="", worker_ms={"decode": 1.5}))
+    told = status(record(state=State.PROCESSING, times_ms={"accepted": 1000}, node="", worker_ms={"decode": 1.5}), "r1")
 
     assert told == {
         "rid": "r1",
         "state": "processing",
+        "position": None,
         "model": "toy",
         "attempt": 2,
         "node": None,
@@ -97,7 +99,7 @@ def test_the_status_of_a_request_tells_its_way_and_nothing_of_its_content():
 
 def test_the_status_of_a_done_request_holds_the_answer_as_the_caller_would_have_got_it():
     """The latency is the record's."""
-    told = status(record(result=result("a b")))
+    told = status(record(result=result("a b")), "r1")
 
     assert told["result"]["text"] == "a b"
     assert told["result"]["meta_info"]["e2e_latency"] == 1.5
@@ -105,14 +107,14 @@ def test_the_status_of_a_done_request_holds_the_answer_as_the_caller_would_have_
 
 def test_the_status_of_a_done_preprocessing_holds_its_description():
     """In the shape of its own route."""
-    told = status(record(kind="preprocess", result={"input_ids": [1]}))
+    told = status(record(kind="preprocess", result={"input_ids": [1]}), "r1")
 
     assert told["result"] == {"rid": "r1", "model": "toy", "input_ids": [1]}
 
 
 def test_the_status_of_a_bad_end_holds_its_error():
     """In the one shape of errors, without the envelope."""
-    told = status(record(state=State.REJECTED, problem=Problem("x", "no", 400, "text")))
+    told = status(record(state=State.REJECTED, problem=Problem("x", "no", 400, "text")), "r1")
 
     assert told["error"] == {
         "type": "invalid_request_error",

@@ -112,7 +112,7 @@ class Hub(RuleBasedStateMachine):
     @rule(rid=RIDS, twice=TWICE)
     def accept(self, rid, twice):
         token, request = f"t{self.number()}", self.get(rid)
-        replies = [self.way.accept(rid, token, reply_to="api-1") for _ in range(1 + twice)]
+        replies = [self.way.accept(rid, token, reply_to="api-1", size_bytes=7) for _ in range(1 + twice)]
         assert len(set(replies)) == 1
         if request.is_live:
             assert (replies[0].outcome, replies[0].state) == ("duplicate", request.state)
@@ -240,6 +240,9 @@ class Hub(RuleBasedStateMachine):
         assert set(self.way.live()) == live
         assert set(self.way.waiting()) == self.model.of("parked")
         assert set(self.way.leased()) == self.model.of("admitted")
+        assert set(self.way.in_line()) == self.model.of("queued")
+        assert self.way.account() == (len(live), 7 * len(live))
+        assert set(self.way.asked()) == set(self.model.requests)
 
     def teardown(self):
         """Every acceptance that ended told its caller so exactly once; those that live have told nothing."""

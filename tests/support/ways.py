@@ -108,6 +108,19 @@ class Way:
     def leased(self, node: str = NODE) -> list[str]:
         return [rid.decode() for rid in self.client.zrange(self.moves.keys.leases(node, MODEL), 0, -1)]
 
+    def in_line(self, node: str = NODE, lane: str = "text") -> list[str]:
+        """Queued requests, the one that waits longest first."""
+        return [rid.decode() for rid in self.client.zrange(self.moves.keys.line(node, lane), 0, -1)]
+
+    def account(self, tenant: str = "") -> tuple[int, int]:
+        """Live requests of a tenant, and the bytes of their media."""
+        live, size = self.client.hmget(self.moves.keys.tenant(tenant), "live", "bytes")
+        return int(live or 0), int(size or 0)
+
+    def asked(self, tenant: str = "") -> list[str]:
+        """What a tenant has asked for lately, oldest first."""
+        return [rid.decode() for rid in self.client.zrange(self.moves.keys.asked(tenant), 0, -1)]
+
     def live(self) -> list[str]:
         return sorted(rid.decode() for rid in self.client.zrange(self.moves.keys.due, 0, -1))
 
