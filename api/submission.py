@@ -127,7 +127,10 @@ class Submission:
 
     async def _enqueue(self, submitted: Submitted, task: _Prepared) -> None:
         await self.gathering.store_all(task.media)
-        lane, body = choose_lane([one.ref.size_bytes for one in task.media]), task.body.pack()
+        sizes = [one.ref.size_bytes for one in task.media]
+        # A plan reads headers alone: it waits behind no picture.
+        lane = "text" if task.body.kind is Kind.PLAN else choose_lane(sizes)
+        body = task.body.pack()
         first = Task(submitted.inside, submitted.token, 1, submitted.model, submitted.deadline_ms, task.priority, body)
         entry = queue_entry(first, task.body, task.node, lane, self.settings.secret)
         move = self.moves.enqueue(

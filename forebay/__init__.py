@@ -6,7 +6,7 @@ This package is the shared language. It is all that the author of a processor or
 from forebay.dtypes import DType
 from forebay.engine import Admission, AdmittedItem, Emission, Engine, Room
 from forebay.errors import ConfigurationError, Failed, ForebayError, Rejected
-from forebay.features import Feature, Item, Modality, Normalisation, Output, Positions, Processed, Span
+from forebay.features import Feature, Item, Modality, Normalisation, Output, Planned, Positions, Processed, Span
 from forebay.layout import Expansion, Layout, Run
 from forebay.media import Audio, Image, Media
 from forebay.model import ModelSource
@@ -38,6 +38,7 @@ __all__ = [
     "ModelSource",
     "Normalisation",
     "Output",
+    "Planned",
     "Positions",
     "Processed",
     "Processor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -92,6 +93,21 @@ class Processed:
     feature: Feature
     tokens: int
     model_specific: Mapping[str, Attribute] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What ``process_item`` will make of an item, known from its size alone."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    tokens: int
+    model_specific: Mapping[str, Attribute] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the feature."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,9 +33,14 @@ class LoadedProcessor:
     template: ChatTemplate | None = None
 
     @property
+    def has_usual_flow(self) -> bool:
+        """Whether it leaves the flow to Forebay."""
+        return type(self.processor).process is Processor.process
+
+    @property
     def makes_items_alone(self) -> bool:
         """Whether what it makes of an item may serve other requests: it says so, and has not taken over the flow."""
-        return self.capabilities.cacheable and type(self.processor).process is Processor.process
+        return self.capabilities.cacheable and self.has_usual_flow
 
 
 def names(group: str) -> list[str]:

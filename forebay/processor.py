@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from forebay.chat import Chat
 from forebay.dtypes import DType
 from forebay.errors import Rejected
-from forebay.features import Modality, Output, Positions, Processed
+from forebay.features import Modality, Output, Planned, Positions, Processed
 from forebay.layout import Expansion, Layout
 from forebay.media import Media
 from forebay.model import ModelSource
@@ -139,9 +139,23 @@ class Processor(ABC):
         """A tokenizer of the processor's own; ``None`` takes ``tokenizer.json`` of the model folder, if any."""
         return None
 
+    def plan_item(self, media: Media) -> Planned | None:
+        """What will become of an item, without a look at its content: pixels and samples may be a view of nothing.
+
+        ``/v1/plan`` tells it, and room for the request is reserved by it. ``None`` when it is not known beforehand.
+
+        Raises:
+            Rejected: as ``process_item`` will.
+        """
+        return None
+
     def feature_bytes(self, media: Media) -> int:
-        """Bytes that ``process_item`` will ask for, so that one block is reserved for the request; 0 if unknown."""
-        return 0
+        """Bytes that will be asked for, so that one block is reserved for the request; 0 if unknown."""
+        try:
+            planned = self.plan_item(media)
+        except Rejected:
+            return 0  # it will be refused, and nothing asked for
+        return planned.size_bytes if planned else 0
 
     def process_item(self, media: Media, work: Work) -> Processed:
         """Turn one decoded item into its feature, written into an array from ``work.empty``."""

@@ -52,6 +52,7 @@ class Kind(StrEnum):
 
     GENERATE = "generate"
     PREPROCESS = "preprocess"
+    PLAN = "plan"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ from handoff.scripts import Move, perform
 from workers.decode import decode_audio, decode_image
 from workers.decode.identity import hash_of
 from workers.items import Items
+from workers.pace import Pace
+from workers.planning import Planner
 from workers.prompts import prompt_of
 from workers.reservation import Lease, Reservation
 from workers.results import describe, make_ticket
@@ -70,6 +72,7 @@ class Driver:
     life: Owner
     cache: FeatureCache | None = None
     """``None`` where the cache is off."""
+    pace: Pace = field(default_factory=Pace)
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
 
@@ -127,7 +130,13 @@ class Driver:
 
     def _process(self, job: Job) -> bool:
         """Produce the result; whether a ticket owns the blocks now."""
+        if job.body.kind is Kind.PLAN:
+            self._plan(job)
+            return False
+        began_s = time.process_time()
         output, cached = self._output(job)
+        made = sum(item.feature.size_bytes for item, found in zip(output.items, cached, strict=True) if not found)
+        self.pace.note(job.task.model, made, time.process_time() - began_s)
         if job.body.kind is Kind.PREPROCESS:
             self._answer(job, output, cached)
             return False
@@ -147,11 +156,7 @@ class Driver:
 
     def _output(self, job: Job) -> tuple[Output, list[bool]]:
         """The result, and which of its items came from the cache."""
-        loaded = self.processors.get(job.task.model)
-        if loaded is None:
-            raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
-        check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
-        extensions = typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
+        loaded, extensions = self._checked(job)
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
             return self._through_cache(job, loaded, extensions, self.cache)
         media = tuple(self._load(ref, loaded, job.timings) for ref in job.body.media)
@@ -161,6 +166,22 @@ class Driver:
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
         return output, [False] * len(output.items)
+
+    def _checked(self, job: Job) -> tuple[LoadedProcessor, TypedExtensions]:
+        """The processor of a request, and the extension map as its model types it."""
+        loaded = self.processors.get(job.task.model)
+        if loaded is None:
+            raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
+        check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
+        return loaded, typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
+
+    def _plan(self, job: Job) -> None:
+        loaded, extensions = self._checked(job)
+        planner = Planner(self.store, self.cache, self.pool.data_bytes, self.pace)
+        result = planner.plan(job.task.model, job.body, loaded, extensions)
+        result["processor"] = {"name": loaded.name, "fingerprint": loaded.fingerprint}
+        result |= {"node": self.node, "timings_ms": job.timings.rounded()}
+        self._end(job.task.rid, Fence.owner(job.attempt, self.owner), End.done(result))
 
     def _through_cache(
         self, job: Job, loaded: LoadedProcessor, extensions: TypedExtensions, cache: FeatureCache

@@ -89,6 +89,11 @@ class FeatureCache:
         with self._pool.changing() as table:
             return [self._seek(table, key, (self._pool.owner, "", rid, attempt), again) for key in keys]
 
+    def has(self, keys: Sequence[bytes]) -> list[bool]:
+        """Whether there is an entry of each key now; nothing is held or counted."""
+        with self._pool.locked() as table:
+            return [cache.find(table, key) is not None for key in keys]
+
     def _seek(self, table: Table, key: bytes, who: tuple[str, str, str, int], again: bool) -> Sought:
         slot = cache.find(table, key)
         if slot is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
@@ -18,10 +17,10 @@ from forebay import (
     Media,
     Modality,
     ModelSource,
+    Planned,
     Positions,
     Processed,
     Processor,
-    Rejected,
     Tokenizer,
     Work,
 )
@@ -81,24 +80,25 @@ class QwenVL(Processor):
             tokenizers.check_file(path, self.settings.special)
         return None
 
-    def feature_bytes(self, media: Media) -> int:
+    def plan_item(self, media: Media) -> Planned | None:
         if not isinstance(media, Image):
-            return 0
-        try:
-            grid = self.settings.geometry.grid(media.height, media.width)
-        except Rejected:
-            return 0  # process_item will refuse it, and ask for nothing
-        return math.prod(self._kernel.shape(grid)) * self.model.feature_dtype.itemsize
+            return None
+        grid = self.settings.geometry.grid(media.height, media.width, media.param)
+        return self._planned(grid)
+
+    def _planned(self, grid: Grid) -> Planned:
+        tokens = self.settings.geometry.tokens(grid)
+        return Planned(self._kernel.shape(grid), self.model.feature_dtype, tokens, {GRID: grid.as_list()})
 
     def process_item(self, media: Media, work: Work) -> Processed:
         if not isinstance(media, Image):
             return super().process_item(media, work)
-        geometry, dtype = self.settings.geometry, self.model.feature_dtype
-        grid = geometry.grid(media.height, media.width, media.param)
-        array = work.empty(self._kernel.shape(grid), dtype)
+        grid = self.settings.geometry.grid(media.height, media.width, media.param)
+        planned = self._planned(grid)
+        array = work.empty(planned.shape, planned.dtype)
         self._kernel.write(media.pixels, grid, array)
-        feature = Feature.of(array, dtype, self._kernel.normalisation)
-        return Processed(feature, geometry.tokens(grid), {GRID: grid.as_list()})
+        feature = Feature.of(array, planned.dtype, self._kernel.normalisation)
+        return Processed(feature, planned.tokens, planned.model_specific)
 
     def layout(self, processed: Processed, modality: Modality) -> Layout:
         return Layout.repeat(self.settings.special.image_pad, processed.tokens)

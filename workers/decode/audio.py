@@ -25,8 +25,8 @@ def decode_audio(data: bytes, rate_hz: int, param: str) -> npt.NDArray[np.float3
     if not data:
         raise Rejected("empty_media", f"{param} is empty", param=param)
     try:
-        with soundfile.SoundFile(io.BytesIO(_with_open_end(data))) as file:
-            _check_size(file.frames, file.samplerate, file.channels, param)
+        with soundfile.SoundFile(io.BytesIO(with_open_end(data))) as file:
+            check_size(file.frames, file.samplerate, file.channels, param)
             # The number is told because some telephone codecs cannot be searched for their end.
             samples, rate = file.read(file.frames, dtype="float32", always_2d=True), file.samplerate
     except (soundfile.SoundFileError, ValueError) as error:
@@ -42,7 +42,7 @@ def decode_audio(data: bytes, rate_hz: int, param: str) -> npt.NDArray[np.float3
     return np.ascontiguousarray(mono, np.float32)
 
 
-def _check_size(frames: int, rate_hz: int, channels: int, param: str) -> None:
+def check_size(frames: int, rate_hz: int, channels: int, param: str) -> None:
     """Refuse what the header promises, before any of it is decoded."""
     seconds, samples = frames / rate_hz, frames * channels
     if seconds > MAX_DURATION_S:
@@ -53,7 +53,7 @@ def _check_size(frames: int, rate_hz: int, channels: int, param: str) -> None:
         raise Rejected("audio_too_large", message, param=param, status=413)
 
 
-def _with_open_end(data: bytes) -> bytes:
+def with_open_end(data: bytes) -> bytes:
     """A WAV written to a pipe says that it holds 0 bytes of samples; they reach to its end."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         return data

@@ -45,7 +45,7 @@ def decode_image(data: bytes, param: str) -> Pixels:
         pixels = _fast_jpeg(data, param)
         if pixels is not None:
             return pixels
-    with _decoder_errors(param), Pillow.open(io.BytesIO(data), formats=FORMATS) as image:
+    with decoder_errors(param), Pillow.open(io.BytesIO(data), formats=FORMATS) as image:
         check_pixels(image.width, image.height, param)
         _check_depth(image, param)
         image.load()
@@ -131,7 +131,12 @@ def _on_white(image: Pillow.Image) -> Pillow.Image:
 
 
 @contextmanager
-def _decoder_errors(param: str) -> Iterator[None]:
+def decoder_errors(param: str) -> Iterator[None]:
+    """What a decoder raises, as a refusal of the item.
+
+    Raises:
+        Rejected: whatever it was.
+    """
     try:
         yield
     except (Rejected, MemoryError, SoftTimeLimitExceeded):  # not the file's fault

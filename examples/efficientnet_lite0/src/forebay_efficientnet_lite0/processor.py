@@ -17,6 +17,7 @@ from forebay import (
     Modality,
     ModelSource,
     Output,
+    Planned,
     Processor,
     Rejected,
     Span,
@@ -44,8 +45,8 @@ class EfficientNetLite0Processor(Processor):
     def config(self) -> Mapping[str, Any]:
         return {"side": self._picture.SIDE, "mean": self._picture.MEAN, "deviation": self._picture.DEVIATION}
 
-    def feature_bytes(self, media: Media) -> int:
-        return 3 * self._picture.SIDE**2 * DType.FLOAT32.itemsize
+    def plan_item(self, media: Media) -> Planned | None:
+        return Planned((3, self._picture.SIDE, self._picture.SIDE), DType.FLOAT32, tokens=1)
 
     def process(self, work: Work, tokenizer: Tokenizer | None) -> Output:
         if not work.media:

@@ -17,6 +17,7 @@ from forebay import (
     Modality,
     ModelSource,
     Output,
+    Planned,
     Processor,
     Rejected,
     Span,
@@ -44,8 +45,8 @@ class WhisperTinyEnProcessor(Processor):
     def config(self) -> Mapping[str, Any]:
         return {"bands": mel.BANDS, "fft": mel.FFT, "hop": mel.HOP, "seconds": mel.SECONDS}
 
-    def feature_bytes(self, media: Media) -> int:
-        return mel.BANDS * mel.FRAMES * DType.FLOAT32.itemsize
+    def plan_item(self, media: Media) -> Planned | None:
+        return Planned((mel.BANDS, mel.FRAMES), DType.FLOAT32, tokens=1)
 
     def process(self, work: Work, tokenizer: Tokenizer | None) -> Output:
         recording = _only_recording(work.media)

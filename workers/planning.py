@@ -1,0 +1,107 @@
+"""``/v1/plan``: what a request would become, from the headers of its media. Nothing is decoded, made or held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forebay.drive import drive_prompt, prompt_ids
+from forebay.errors import Rejected
+from forebay.features import Feature, Modality, Planned, Processed
+from forebay.media import Audio, Image, Media
+from forebay.plugins import LoadedProcessor
+from forebay.processor import TypedExtensions
+from forebay.task import MediaRef, TaskBody
+from handoff.media import MediaStore
+from handoff.pool import FeatureCache
+from workers.decode.header import audio_length, image_size
+from workers.entries import key_of
+from workers.pace import Pace
+from workers.prompts import prompt_of
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans requests on one node. ``cache`` is ``None`` where it is off."""
+
+    store: MediaStore
+    cache: FeatureCache | None
+    pool_bytes: int
+    pace: Pace
+
+    def plan(self, model: str, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> dict[str, Any]:
+        """The answer of ``/v1/plan``, but for what only the API knows.
+
+        Raises:
+            Rejected: what the request itself would be refused for, as far as headers tell.
+            Failed: media are gone.
+        """
+        media = [self._outline(ref, loaded) for ref in body.media]
+        planned = [loaded.processor.plan_item(one) for one in media]
+        cached = self._cached(body, loaded, extensions)
+        rows = [_row(ref, one, found) for ref, one, found in zip(body.media, planned, cached, strict=True)]
+        size = sum(one.size_bytes for one in planned if one)
+        to_make = sum(one.size_bytes for one, found in zip(planned, cached, strict=True) if one and not found)
+        return {
+            "prompt_tokens": _prompt_tokens(body, loaded, media, planned),
+            "items": rows,
+            "feature_bytes": size,
+            "pool_bytes": self.pool_bytes,
+            "fits_pool": size <= self.pool_bytes,
+            "cpu_s": round(self.pace.estimate_s(model, to_make), 6),
+            "cpu_s_is_measured": self.pace.is_measured(model),
+            "limits": {"items": {str(kind): most for kind, most in loaded.capabilities.modalities.items()}},
+        }
+
+    def _outline(self, ref: MediaRef, loaded: LoadedProcessor) -> Media:
+        """An item of the right size, with nothing in it."""
+        data = self.store.get(ref.digest)
+        if ref.modality is Modality.IMAGE:
+            height, width = image_size(data, ref.param)
+            pixels = np.broadcast_to(np.zeros((), np.uint8), (height, width, 3))
+            return Image(pixels, ref.digest, 0, ref.param)
+        if ref.modality is Modality.AUDIO:
+            rate = loaded.capabilities.audio_rate_hz
+            samples = np.broadcast_to(np.zeros((), np.float32), (audio_length(data, rate, ref.param),))
+            return Audio(samples, rate, ref.digest, 0, ref.param)
+        raise Rejected("unsupported_modality", f"{ref.modality} is not supported", param=ref.param)
+
+    def _cached(self, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> list[bool]:
+        if self.cache is None or not loaded.makes_items_alone:
+            return [False] * len(body.media)
+        return self.cache.has([key_of(ref, loaded, extensions, body.tenant) for ref in body.media])
+
+
+def _row(ref: MediaRef, planned: Planned | None, is_cached: bool) -> dict[str, Any]:
+    feature: Mapping[str, Any] | None = None
+    if planned:
+        feature = {"dtype": str(planned.dtype), "shape": list(planned.shape), "bytes": planned.size_bytes}
+    return {
+        "modality": str(ref.modality),
+        "digest": ref.digest,
+        "bytes": ref.size_bytes,
+        "tokens": planned.tokens if planned else None,
+        "feature": feature,
+        "model_specific_data": dict(planned.model_specific) if planned else {},
+        "cached": is_cached,
+    }
+
+
+def _prompt_tokens(
+    body: TaskBody, loaded: LoadedProcessor, media: Sequence[Media], planned: Sequence[Planned | None]
+) -> int | None:
+    """Tokens of the expanded prompt; ``None`` where only the processor itself could tell."""
+    if not loaded.has_usual_flow or not all(planned):
+        return None
+    prompt = prompt_ids(prompt_of(body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
+    outlines = [_outline_of(one) for one in planned if one]
+    return len(drive_prompt(loaded.processor, prompt, media, outlines).input_ids)
+
+
+def _outline_of(planned: Planned) -> Processed:
+    """A feature of the right shape, with nothing in it."""
+    array = np.broadcast_to(np.zeros((), planned.dtype.carrier), planned.shape)
+    return Processed(Feature.of(array, planned.dtype), planned.tokens, planned.model_specific)
