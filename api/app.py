@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 
 from api import errors
 from api.context import Context
@@ -17,6 +19,7 @@ from api.metrics import Metrics
 from api.register import Register
 from api.replies import Replies
 from api.routes import abort, chat, events, generate, media, operations, preprocess, requests
+from api.routes.openapi import document
 from api.settings import ApiSettings
 from api.submission import Submission
 from api.tasks import end
@@ -36,7 +39,10 @@ def make_app(settings: ApiSettings) -> FastAPI:
     Raises:
         ConfigurationError: the file of API keys cannot be read.
     """
-    app = FastAPI(
+    app = FastAPIOffline(
+        docs_url="/docs",
+        redoc_url=None,
+        static_url="/docs/static",
         title="Forebay",
         version=__version__,
         summary="The CPU tier in front of a multimodal model",
@@ -49,6 +55,7 @@ def make_app(settings: ApiSettings) -> FastAPI:
         app.include_router(room.router)
     keys = None if settings.api_keys is None else KeyRing(settings.api_keys, settings.quota)
     app.add_middleware(Doors, keys=keys, default=settings.quota, access=settings.metrics, metrics=app.state.metrics)
+    app.openapi = cache(lambda: document(app))  # type: ignore[method-assign]
     errors.install(app, app.state.metrics)
     return app
 

@@ -15,6 +15,7 @@ from handoff.moves import Quota
 
 OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs"})
 """What says nothing of anybody: probes and the documentation."""
+_DOCS = "/docs/"
 _METRICS = "/metrics"
 
 _UNKNOWN = Problem("invalid_api_key", "no valid API key; send it as Authorization: Bearer", 401)
@@ -57,7 +58,7 @@ class Doors:
         return self._keys.tenant(key.strip()) if scheme.lower() == "bearer" and key.strip() else None
 
     def _refusal(self, path: str, tenant: Tenant | None) -> Problem | None:
-        if path in OPEN_PATHS:
+        if path in OPEN_PATHS or path.startswith(_DOCS):
             return None
         if path == _METRICS and self._access is not MetricsAccess.OPERATOR:
             return None if self._access is MetricsAccess.OPEN else _SWITCHED_OFF

@@ -10,8 +10,8 @@ from forebay.errors import Rejected
 from forebay.states import State
 from handoff.history import Brief, Mark
 
-_DEFAULT, _MOST = 50, 200
-_GROUPS = ("live", "ended")
+DEFAULT, MOST = 50, 200
+STATES = (*map(str, State), "live", "ended")
 _CURSOR = re.compile(r"(\d{1,16})\.([\x21-\x7e]{1,128})")
 
 
@@ -37,12 +37,11 @@ def read_listing(query: Mapping[str, str]) -> Listing:
         Rejected: naming the parameter that is wrong.
     """
     state = query.get("state") or None
-    known = [*map(str, State), *_GROUPS]
-    if state is not None and state not in known:
-        raise Rejected("invalid_request", f"state {state[:32]!r} is none of {', '.join(known)}", param="state")
-    limit = query.get("limit") or str(_DEFAULT)
-    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= _MOST:
-        raise Rejected("invalid_request", f"limit must be 1 to {_MOST}, got {limit[:16]!r}", param="limit")
+    if state is not None and state not in STATES:
+        raise Rejected("invalid_request", f"state {state[:32]!r} is none of {', '.join(STATES)}", param="state")
+    limit = query.get("limit") or str(DEFAULT)
+    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= MOST:
+        raise Rejected("invalid_request", f"limit must be 1 to {MOST}, got {limit[:16]!r}", param="limit")
     return Listing(state, query.get("model") or None, int(limit), _mark(query.get("cursor")))
 
 

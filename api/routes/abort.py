@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.context import context_of
 from api.intake import read_body
-from api.routes.openapi import abort_body
+from api.routes.openapi import LOOK, abort_body, gives
 from api.schema import read_json, read_known
 from api.tenants import tenant_of
 from handoff.connection import redis_failures, texts
@@ -25,7 +25,12 @@ class AbortBody(BaseModel):
     abort_all: bool = Field(False, description="Abort every request of yours that is under way.")
 
 
-@router.post("/abort_request", openapi_extra=abort_body(AbortBody), summary="Cancel as SGLang does; answers nothing")
+@router.post(
+    "/abort_request",
+    openapi_extra=abort_body(AbortBody),
+    responses=gives(None, 400, 413, 415, *LOOK),
+    summary="Cancel as SGLang does; answers nothing",
+)
 async def abort(request: Request) -> Response:
     context, tenant = context_of(request), tenant_of(request)
     raw = await read_body(request, context.settings.max_body_bytes)

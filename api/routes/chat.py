@@ -15,10 +15,11 @@ from api.asking import answers, growing
 from api.chat_answers import ChatAnswer
 from api.chat_body import ChatCall, read_chat
 from api.context import Context, context_of
+from api.described import ChatCompletion
 from api.incoming import Incoming
 from api.intake import read_body, unless_gone
 from api.routes.generate import DONE, EventStream, sse
-from api.routes.openapi import chat_body
+from api.routes.openapi import ASK, chat_body, gives
 from api.routing import choose_model
 from api.tenants import tenant_of
 from forebay.errors import Failed, Problem
@@ -26,7 +27,12 @@ from forebay.errors import Failed, Problem
 router = APIRouter()
 
 
-@router.post("/v1/chat/completions", openapi_extra=chat_body(), summary="A conversation, in OpenAI's shape")
+@router.post(
+    "/v1/chat/completions",
+    openapi_extra=chat_body(),
+    responses=gives(ChatCompletion, *ASK, stream=True),
+    summary="A conversation, in OpenAI's shape",
+)
 async def chat(request: Request) -> Response:
     context, began = context_of(request), time.perf_counter()
     raw = await read_body(request, context.settings.max_body_bytes)

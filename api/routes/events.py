@@ -15,6 +15,7 @@ from api.context import Context, context_of
 from api.intake import unless_gone
 from api.routes.found import find
 from api.routes.generate import EventStream, sse
+from api.routes.openapi import LOOK, gives_text, parameter
 from api.tenants import Tenant, tenant_of
 from forebay.errors import Failed, Rejected
 from handoff.log import BEGINNING, Closed, Entry, Moved, Said, follow, has_more, is_entry_id
@@ -22,10 +23,19 @@ from handoff.record import Record, read_async
 
 router = APIRouter()
 
+SEEN = [
+    parameter("Last-Event-ID", "header", "The last event that was seen", type="string"),
+    parameter("after", "query", "The same, for those who cannot send a header", type="string"),
+]
 _LOOK_UP_EVERY = 5  # silences of about a second each
 
 
-@router.get("/v1/requests/{rid:path}/events", summary="Follow a request: its states, its tokens, its end")
+@router.get(
+    "/v1/requests/{rid:path}/events",
+    openapi_extra={"parameters": SEEN},
+    responses={204: {"description": "All of it was seen"}, **gives_text("text/event-stream", 400, 404, 409, *LOOK)},
+    summary="Follow a request: its states, its tokens, its end",
+)
 async def events(request: Request, rid: str) -> Response:
     context, tenant = context_of(request), tenant_of(request)
     found = await find(request, rid)

@@ -18,9 +18,10 @@ from api.asking import answers, growing
 from api.body import read_call
 from api.calls import answer_all, grow_all
 from api.context import Context, context_of
+from api.described import Generations
 from api.incoming import Call, Incoming
 from api.intake import read_body, unless_gone
-from api.routes.openapi import generate_body
+from api.routes.openapi import ASK, generate_body, gives
 from api.tenants import tenant_of
 
 router = APIRouter()
@@ -29,7 +30,12 @@ DONE = b"data: [DONE]\n\n"
 """The last event of every stream."""
 
 
-@router.post("/generate", openapi_extra=generate_body(), summary="Preprocess, run the model, answer")
+@router.post(
+    "/generate",
+    openapi_extra=generate_body(),
+    responses=gives(Generations, *ASK, stream=True),
+    summary="Preprocess, run the model, answer",
+)
 async def generate(request: Request) -> Response:
     context = context_of(request)
     call = await read(request, context)

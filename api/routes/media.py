@@ -6,8 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from api.context import context_of
+from api.described import UploadTold
 from api.intake import read_file
-from api.routes.openapi import upload_body
+from api.routes.openapi import LOOK, gives, upload_body
 from api.tenants import tenant_of
 from api.uploads import Upload, is_digest
 from forebay.errors import Rejected
@@ -15,7 +16,13 @@ from forebay.errors import Rejected
 router = APIRouter()
 
 
-@router.post("/v1/media", status_code=201, openapi_extra=upload_body(), summary="Upload an item; refer to its id")
+@router.post(
+    "/v1/media",
+    status_code=201,
+    openapi_extra=upload_body(),
+    responses=gives(UploadTold, 400, 413, *LOOK, status=201),
+    summary="Upload an item; refer to its id",
+)
 async def upload(request: Request) -> Response:
     context = context_of(request)
     data = await read_file(request, context.settings.max_item_bytes)
@@ -23,18 +30,20 @@ async def upload(request: Request) -> Response:
     return JSONResponse(kept.as_map(), 201, {"Location": f"/v1/media/{kept.digest}"})
 
 
-@router.get("/v1/media/{digest}", summary="Size of an upload, and when it expires")
+@router.get(
+    "/v1/media/{digest}", responses=gives(UploadTold, 404, *LOOK), summary="Size of an upload, and when it expires"
+)
 async def show(request: Request, digest: str) -> Response:
     return JSONResponse((await _find(request, digest)).as_map())
 
 
-@router.head("/v1/media/{digest}", summary="Whether an upload is there")
+@router.head("/v1/media/{digest}", responses=gives(None, 404, *LOOK), summary="Whether an upload is there")
 async def check(request: Request, digest: str) -> Response:
     await _find(request, digest)
     return Response(status_code=200)
 
 
-@router.delete("/v1/media/{digest}", status_code=204, summary="Forget an upload")
+@router.delete("/v1/media/{digest}", status_code=204, responses=gives(None, 404, *LOOK), summary="Forget an upload")
 async def remove(request: Request, digest: str) -> Response:
     context = context_of(request)
     if not is_digest(digest) or not await context.uploads.remove(tenant_of(request), digest):

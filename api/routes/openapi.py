@@ -1,12 +1,15 @@
-"""Request bodies in OpenAPI: routes read them by hand (exact JSON, one pass), so they are described here."""
+"""What the routes take and give, in OpenAPI: they read and write JSON by hand, so it is described here."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from api.chat_body import ChatBody
+from api.described import ErrorAnswer
 from api.schema import GenerateBody
 
 _PIXEL = (
@@ -83,3 +86,62 @@ def generate_body() -> dict[str, Any]:
     schema = GenerateBody.model_json_schema()
     content = {"application/json": {"schema": schema, "examples": EXAMPLES}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+Responses = dict[int | str, dict[str, Any]]
+
+DOOR = (401,)
+"""What any path may answer that is not open."""
+LOOK = (*DOOR, 500, 503)
+"""And what reads from Redis."""
+ASK = (400, 404, 409, 413, 415, 429, 499, *LOOK, 504)
+"""And what sends a request on its way."""
+
+_MEANINGS = {
+    400: "Something in the request is wrong; the error names it",
+    401: "No API key, or an unknown one",
+    403: "Needs an operator's key",
+    404: "There is no such thing, or it is another tenant's",
+    409: "Not as things stand: the id is running, the model has no engine, or there are no events",
+    413: "Too large",
+    415: "Another content type",
+    429: "The tenant's limit; Retry-After tells when to come again",
+    499: "Cancelled",
+    500: "Our fault",
+    503: "Not now; Retry-After tells when to come again",
+    504: "The deadline passed",
+}
+
+
+def gives(good: type[BaseModel] | None, *errors: int, status: int = 200, stream: bool = False) -> Responses:
+    """``responses`` of a route: its good answer, perhaps also as a stream, and the errors it may have."""
+    found: Responses = {code: {"model": ErrorAnswer, "description": _MEANINGS[code]} for code in sorted(set(errors))}
+    if good is not None:
+        found[status] = {"model": good}
+    if stream:
+        found[status]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    return found
+
+
+def gives_text(kind: str, *errors: int) -> Responses:
+    """``responses`` of a route whose good answer is no JSON."""
+    return {200: {"content": {kind: {"schema": {"type": "string"}}}}, **gives(None, *errors)}
+
+
+def parameter(name: str, where: str, description: str, **schema: Any) -> dict[str, Any]:
+    """A parameter that a route reads by hand."""
+    return {"name": name, "in": where, "required": False, "description": description, "schema": schema}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document: what FastAPI finds, less the validation errors that no route of ours has, with the key."""
+    made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+    for path in made["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    schemas = made["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    made["security"] = [{"key": []}, {}]
+    return made

@@ -9,6 +9,8 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from api.context import context_of
+from api.described import ModelList, NotReady, ProcessorList, Ready
+from api.routes.openapi import LOOK, gives, gives_text
 from api.routing import served_models
 from forebay.errors import Failed
 
@@ -20,7 +22,7 @@ async def health() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/ready", summary="Work could be done now")
+@router.get("/ready", responses={200: {"model": Ready}, 503: {"model": NotReady}}, summary="Work could be done now")
 async def ready(request: Request) -> Response:
     """200 when Redis answers and a worker is up; otherwise 503 with the reason."""
     context = context_of(request)
@@ -34,14 +36,16 @@ async def ready(request: Request) -> Response:
     return JSONResponse({"status": "ready", "models": sorted(models)})
 
 
-@router.get("/metrics", summary="Metrics in Prometheus' text format")
+@router.get(
+    "/metrics", responses=gives_text("text/plain", 403, 404, *LOOK), summary="Metrics in Prometheus' text format"
+)
 async def metrics(request: Request) -> Response:
     context = context_of(request)
     text = await context.metrics.render(context.redis, context.keys, context.register, context.replies)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/v1/models", summary="Models that are served")
+@router.get("/v1/models", responses=gives(ModelList, *LOOK), summary="Models that are served")
 async def models(request: Request) -> dict[str, Any]:
     nodes = await context_of(request).register.nodes()
     engines = {model for node in nodes for model in node.engines}
@@ -52,7 +56,9 @@ async def models(request: Request) -> dict[str, Any]:
     return {"object": "list", "data": data}
 
 
-@router.get("/v1/processors", summary="Processors, their fingerprints and where they run")
+@router.get(
+    "/v1/processors", responses=gives(ProcessorList, *LOOK), summary="Processors, their fingerprints and where they run"
+)
 async def processors(request: Request) -> dict[str, Any]:
     nodes = await context_of(request).register.nodes()
     data = [

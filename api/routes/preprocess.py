@@ -14,21 +14,32 @@ from api.answers import result_of
 from api.asking import count_answer, wait_for_end
 from api.calls import in_parallel
 from api.context import Context, context_of
+from api.described import Plans, PreprocessedAll
 from api.incoming import Incoming
 from api.intake import unless_gone
 from api.routes.generate import read
-from api.routes.openapi import generate_body
+from api.routes.openapi import ASK, generate_body, gives
 from forebay.task import Kind
 
 router = APIRouter()
 
 
-@router.post("/v1/preprocess", openapi_extra=generate_body(), summary="Preprocess and describe the features")
+@router.post(
+    "/v1/preprocess",
+    openapi_extra=generate_body(),
+    responses=gives(PreprocessedAll, *ASK),
+    summary="Preprocess and describe the features",
+)
 async def preprocess(request: Request) -> Response:
     return await _answer(request, Kind.PREPROCESS)
 
 
-@router.post("/v1/plan", openapi_extra=generate_body(), summary="What a request would become; nothing is decoded")
+@router.post(
+    "/v1/plan",
+    openapi_extra=generate_body(),
+    responses=gives(Plans, *ASK),
+    summary="What a request would become; nothing is decoded",
+)
 async def plan(request: Request) -> Response:
     return await _answer(request, Kind.PLAN)
 

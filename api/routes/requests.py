@@ -11,11 +11,12 @@ from fastapi.responses import JSONResponse, Response
 from api.answers import brief, status
 from api.calls import in_parallel
 from api.context import Context, context_of
+from api.described import AcceptedAll, Cancelled, RequestList, RequestTold
 from api.incoming import Incoming
-from api.listing import read_listing
+from api.listing import DEFAULT, MOST, STATES, read_listing
 from api.routes.found import find
 from api.routes.generate import read
-from api.routes.openapi import generate_body
+from api.routes.openapi import ASK, LOOK, generate_body, gives, parameter
 from api.tenants import tenant_of
 from forebay.task import Kind
 from handoff.history import Mark, page
@@ -23,8 +24,21 @@ from handoff.record import position_of
 
 router = APIRouter()
 
+LISTING = [
+    parameter("state", "query", "One state, or live, or ended", type="string", enum=[*STATES]),
+    parameter("model", "query", "Of one model alone", type="string"),
+    parameter("limit", "query", "How many at most", type="integer", minimum=1, maximum=MOST, default=DEFAULT),
+    parameter("cursor", "query", "The next of the page before", type="string"),
+]
 
-@router.post("/v1/requests", status_code=202, openapi_extra=generate_body(), summary="Send a request, do not wait")
+
+@router.post(
+    "/v1/requests",
+    status_code=202,
+    openapi_extra=generate_body(),
+    responses=gives(AcceptedAll, *ASK, status=202),
+    summary="Send a request, do not wait",
+)
 async def create(request: Request) -> Response:
     context = context_of(request)
     call = await read(request, context)
@@ -41,7 +55,12 @@ async def _create(context: Context, incoming: Incoming) -> list[dict[str, Any]]:
     return [body]
 
 
-@router.get("/v1/requests", summary="The requests of late, newest first")
+@router.get(
+    "/v1/requests",
+    openapi_extra={"parameters": LISTING},
+    responses=gives(RequestList, 400, *LOOK),
+    summary="The requests of late, newest first",
+)
 async def listed(request: Request) -> Response:
     context, tenant = context_of(request), tenant_of(request)
     asked = read_listing(request.query_params)
@@ -51,14 +70,20 @@ async def listed(request: Request) -> Response:
     return JSONResponse({"data": data, "next": None if mark is None else f"{mark.at_ms}.{tenant.outside(mark.rid)}"})
 
 
-@router.get("/v1/requests/{rid:path}", summary="How a request stands, or its result")
+@router.get(
+    "/v1/requests/{rid:path}", responses=gives(RequestTold, 404, *LOOK), summary="How a request stands, or its result"
+)
 async def show(request: Request, rid: str) -> Response:
     context = context_of(request)
     found = await find(request, rid)
     return JSONResponse(status(found, rid, await position_of(context.redis, context.keys, found)))
 
 
-@router.delete("/v1/requests/{rid:path}", summary="Cancel a request; harmless once it has ended")
+@router.delete(
+    "/v1/requests/{rid:path}",
+    responses=gives(Cancelled, 404, *LOOK),
+    summary="Cancel a request; harmless once it has ended",
+)
 async def cancel(request: Request, rid: str) -> Response:
     await context_of(request).submission.cancel(tenant_of(request).inside(rid))
     found = await find(request, rid)
