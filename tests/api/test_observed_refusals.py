@@ -12,7 +12,8 @@ from tests.api.process import started, talking_to
 
 pytestmark = pytest.mark.service
 
-# The two statuses, and whether the second says when to come again.
+# The two statuses, and whether the second says when to come again. The original has no route that does not wait;
+# its answer to what it takes stands here as the 202 that this one gives.
 TWICE = Row("an id in flight", [{"text": "x", "rid": "r"}] * 2, (202, 202, False), (202, 409, False), Why.DUPLICATE_RID)
 FULL = Row("a full queue", [{"text": "x"}] * 2, (202, 503, False), (202, 503, True), Why.RETRY_AFTER)
 
