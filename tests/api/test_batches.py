@@ -109,6 +109,15 @@ async def test_several_answers_of_a_batch_come_in_rounds(http, staff):
     assert texts(response.json()) == ["a0", "b0", "a1", "b1", "b2"]
 
 
+async def test_answers_of_a_batch_keep_their_prompts_ids(http, staff):
+    """C059: one id for all is numbered by prompt, not by answer."""
+    body = {"text": ["a", "b"], "rid": "x", "sampling_params": {"n": 2}}
+
+    response = await meanwhile(http.post("/generate", json=body), lambda: serve(staff, 2))
+
+    assert [answer["meta_info"]["id"] for answer in response.json()] == ["x_0", "x_1", "x_0", "x_1"]
+
+
 async def test_a_stream_of_a_batch_says_whose_each_event_is(http, staff):
     """By the index that the answer has in the whole list; a bad prompt's is its error."""
     body = {"text": ["a", "", "c"], "sampling_params": {"n": 2}, "stream": True}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import textwrap
 
 import pytest
 
+from api.chat_body import read_chat
+from api.limits import Limits
 from api.sources import resolve
 from forebay import Rejected
 from tests.support.media import plain_png
@@ -92,6 +95,17 @@ PNG = plain_png(40, 30)
 def test_base64_is_taken_as_mail_and_scripts_write_it(source):
     """C071: line breaks, blanks, missing padding, the URL-safe alphabet; the same bytes each time."""
     assert resolve(source, "image_data", LIMIT) == PNG
+
+
+@pytest.mark.parametrize("data", [wrapped(PNG, "\n"), base64.b64encode(PNG).decode().rstrip("=")])
+def test_a_part_of_a_conversation_is_read_as_leniently(data):
+    """C071: ``input_audio`` has bare base64 too."""
+    part = {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+    body = {"messages": [{"role": "user", "content": [part]}]}
+
+    [source] = read_chat(json.dumps(body).encode(), Limits()).call.only.sources
+
+    assert resolve(source.text, source.param, LIMIT) == PNG
 
 
 @pytest.mark.parametrize(

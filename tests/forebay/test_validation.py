@@ -208,6 +208,16 @@ def test_rows_and_tokens_agree_where_the_family_says_how(rows, rows_per_token, e
     assert message == f"multimodal item 0: {rows} feature rows for 2 tokens, {expected} expected"
 
 
+def test_one_token_too_many_is_found():
+    """C040: 3388 rows of patches are 847 tokens, whatever another formula says."""
+    ids = np.arange(1000, dtype=np.int64)
+    odd = item(Span(0, 847), feature=Feature.of(np.ones((3388, 3), np.float32), DType.FLOAT32))
+
+    message = refused(Output(ids, (odd,), None), rows_per_token=4)
+
+    assert message == "multimodal item 0: 3388 feature rows for 848 tokens, 3392 expected"
+
+
 def test_rows_are_free_where_the_family_does_not_say():
     """Not every model has rows a token."""
     assert validate(output(item(rows=5))) is None
