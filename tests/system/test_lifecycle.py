@@ -85,7 +85,7 @@ def test_a_killed_api_comes_back_on_the_same_port(deployment: Deployment, api: C
     os.kill(victim, signal.SIGKILL)
 
     with Client(deployment.url) as fresh:
-        assert fresh.generate(model="efficientnet-lite0", text="x", images=[media.coffee()])["text"] == "espresso"
+        assert fresh.generate(model="efficientnet-lite0", text="x", images=[media.coffee()]).text == "espresso"
     assert deployment.pids_of("api") != [victim]
 
 
