@@ -1,7 +1,10 @@
 """Forebay: the CPU tier in front of a multimodal model.
 
-This package is the shared language. It is all that the author of a processor or an engine imports.
+This package is the shared language. It is all that the author of a processor or an engine imports. ``Client`` and
+``AsyncClient`` are imported when they are first asked for, because workers and authors need no HTTP.
 """
+
+from typing import TYPE_CHECKING
 
 from forebay.dtypes import DType
 from forebay.engine import Admission, AdmittedItem, Emission, Engine, Room
@@ -14,13 +17,27 @@ from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, Work
 from forebay.states import State
 from forebay.tokenizer import FileTokenizer
 
+if TYPE_CHECKING:
+    from forebay.client import AsyncClient, Client
+else:
+
+    def __getattr__(name: str) -> object:
+        if name in ("AsyncClient", "Client"):
+            from forebay import client
+
+            return getattr(client, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __version__ = "0.1.0"
 
 __all__ = [
     "Admission",
     "AdmittedItem",
+    "AsyncClient",
     "Audio",
     "Capabilities",
+    "Client",
     "ConfigurationError",
     "DType",
     "Emission",

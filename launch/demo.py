@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.table import Column, Table
 
 from forebay import logs
 from forebay.cli import configuration_errors
-from forebay.client import Client
+from forebay.client import Client, Status
 from forebay.dtypes import DType
 from forebay.errors import ConfigurationError
 from forebay.settings import load
@@ -87,8 +86,8 @@ def _show_everything(console: Console, client: Client, photo: Path, recording: P
 def _show_label(console: Console, client: Client, photo: Path) -> None:
     console.print(f"[bold]1. A photo to EfficientNet-Lite0[/]  ({photo.name}, {_kib(photo)})")
     answer = client.generate(model="efficientnet-lite0", text="What is this?", images=[photo], rid="demo-photo")
-    best = answer["meta_info"]["engine"]["images"][0]
-    console.print(f"   label: [green]{answer['text']}[/], probability {best['probability']:.2f}")
+    best = answer.engine["images"][0]
+    console.print(f"   label: [green]{answer.text}[/], probability {best['probability']:.2f}")
     _show_timeline(console, client.status("demo-photo"))
 
 
@@ -96,9 +95,9 @@ def _show_transcript(console: Console, client: Client, recording: Path) -> None:
     console.print(f"[bold]2. A recording to Whisper tiny.en[/]  ({recording.name}, {_kib(recording)}), streamed")
     console.print("   text: ", end="")
     shown = ""
-    for event in client.stream(model="whisper-tiny-en", text="transcribe", audio=[recording], rid="demo-audio"):
-        console.print(f"[green]{event['text'][len(shown) :]}[/]", end="")
-        shown = event["text"]
+    for answer in client.stream(model="whisper-tiny-en", text="transcribe", audio=[recording], rid="demo-audio"):
+        console.print(f"[green]{answer.text[len(shown) :]}[/]", end="")
+        shown = answer.text
     console.print()
     _show_timeline(console, client.status("demo-audio"))
 
@@ -106,33 +105,34 @@ def _show_transcript(console: Console, client: Client, recording: Path) -> None:
 def _show_features(console: Console, client: Client, photo: Path) -> None:
     console.print("[bold]3. The photo prepared for Qwen2-VL[/]  (features only; no engine needed)")
     answer = client.preprocess(model="qwen2-vl", text=_QUESTION, images=[photo])
-    item = answer["items"][0]
-    size = math.prod(item["feature"]["shape"]) * DType(item["feature"]["dtype"]).itemsize
+    item = answer.items[0]
+    size = math.prod(item.shape) * DType(item.dtype).itemsize
+    spans = [list(span) for span in item.spans]
     table = Table("", Column(overflow="fold"), show_header=False, box=None, padding=(0, 1, 0, 3))
     for name, value in (
-        ("grid (t, h, w)", item["model_specific_data"]["image_grid_thw"]),
-        ("tokens", f"{len(answer['input_ids'])} in the prompt, offsets {item['offsets']} are the image"),
-        ("feature", f"{item['feature']['dtype']} {item['feature']['shape']}"),
+        ("grid (t, h, w)", item.data["image_grid_thw"]),
+        ("tokens", f"{len(answer.input_ids)} in the prompt, offsets {spans} are the image"),
+        ("feature", f"{item.dtype} {list(item.shape)}"),
         ("bytes in the pool", f"{size:,} while it was there; released by now"),
-        ("hash", item["hash"]),
-        ("sha256", item["feature"]["sha256"]),
-        ("M-RoPE delta", answer["mrope"]["delta"]),
-        ("processor", f"{answer['processor']['name']} {answer['processor']['fingerprint']}"),
+        ("hash", item.hash),
+        ("sha256", item.sha256),
+        ("M-RoPE delta", answer.mrope["delta"] if answer.mrope else "none"),
+        ("processor", f"{answer.processor} {answer.fingerprint}"),
     ):
         table.add_row(name, str(value))
     console.print(table)
-    _show_stages(console, answer["timings_ms"])
+    _show_stages(console, answer.timings_ms)
 
 
-def _show_timeline(console: Console, status: dict[str, Any]) -> None:
+def _show_timeline(console: Console, status: Status) -> None:
     """When each state was reached, on Redis' clock, as bars from the first to the last."""
-    times = [(name, status["times_ms"][name]) for name in _STAGES if name in status["times_ms"]]
+    times = [(name, status.times_ms[name]) for name in _STAGES if name in status.times_ms]
     rows = [(name, at - times[0][1]) for name, at in times]
     spans = [(name, start, (rows[i + 1][1] if i + 1 < len(rows) else start)) for i, (name, start) in enumerate(rows)]
     _draw(console, [("done" if name == "end" else name.replace("_", " "), a, b) for name, a, b in spans])
 
 
-def _show_stages(console: Console, timings_ms: dict[str, float]) -> None:
+def _show_stages(console: Console, timings_ms: Mapping[str, float]) -> None:
     """Where the worker's time went, one stage after the other."""
     at, rows = 0.0, []
     for name, spent in timings_ms.items():

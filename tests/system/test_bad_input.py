@@ -126,9 +126,9 @@ def test_an_id_that_is_running_is_refused_and_one_that_has_ended_is_not(api: Cli
 
     assert first.status_code == 202
     assert (second.status_code, second.json()["error"]["code"]) == (409, "duplicate_rid")
-    while api.status("twice")["state"] not in ("done", "failed"):
+    while api.status("twice").state not in ("done", "failed"):
         pass
-    assert api.status("twice")["state"] == "done"
+    assert api.status("twice").state == "done"
     assert post(deployment.url, slow).status_code == 200
 
 

@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
-from forebay.client import Client
+from forebay.client import Client, PreparedItem
 from tests.support import media
 from tests.support.deployment import Deployment, running
 
@@ -28,9 +28,9 @@ def new_picture(seed: int) -> bytes:
     return media.encoded(pixels, "PNG")
 
 
-def item_of(api: Client, picture: bytes | Path, text: str = QUESTION, **more: object) -> dict:
+def item_of(api: Client, picture: bytes | Path, text: str = QUESTION, **more: object) -> PreparedItem:
     answer = api.preprocess(model="qwen2-vl", text=text, images=[picture], **more)
-    return answer["items"][0]
+    return answer.items[0]
 
 
 def metric(url: str, name: str) -> float:
@@ -45,10 +45,10 @@ def test_two_prompts_about_one_picture_share_its_features(api: Client):
     first = item_of(api, picture)
     second = item_of(api, picture, "Look: <|vision_start|><|image_pad|><|vision_end|> Where was this taken?")
 
-    assert (first["cached"], second["cached"]) == (False, True)
-    assert first["feature"] == second["feature"]
-    assert first["hash"] == second["hash"]
-    assert first["offsets"] != second["offsets"]
+    assert (first.is_cached, second.is_cached) == (False, True)
+    assert first.raw["feature"] == second.raw["feature"]
+    assert first.hash == second.hash
+    assert first.spans != second.spans
 
 
 def test_the_cache_survives_its_workers(api: Client, deployment: Deployment):
@@ -61,7 +61,7 @@ def test_the_cache_survives_its_workers(api: Client, deployment: Deployment):
         os.kill(child, signal.SIGKILL)
     after = item_of(api, picture)
 
-    assert after == before | {"cached": True}
+    assert after.raw == before.raw | {"cached": True}
 
 
 def test_many_at_once_about_one_picture_make_it_once(api: Client, deployment: Deployment):
@@ -73,8 +73,8 @@ def test_many_at_once_about_one_picture_make_it_once(api: Client, deployment: De
     with ThreadPoolExecutor(12) as callers:
         items = list(callers.map(lambda number: item_of(api, picture, f"{number} {QUESTION}"), range(12)))
 
-    assert len({item["feature"]["sha256"] for item in items}) == 1
-    assert sum(not item["cached"] for item in items) == 1
+    assert len({item.sha256 for item in items}) == 1
+    assert sum(not item.is_cached for item in items) == 1
     time.sleep(2.2)
     assert metric(deployment.url, "forebay_cache_misses_total") == before + 1
     assert metric(deployment.url, "forebay_cache_entries") >= 1
@@ -92,7 +92,7 @@ def test_with_the_cache_off_nothing_is_kept(small: Deployment):
     """One switch."""
     picture = new_picture(4)
     with Client(small.url) as api:
-        assert [item_of(api, picture)["cached"] for _ in range(2)] == [False, False]
+        assert [item_of(api, picture).is_cached for _ in range(2)] == [False, False]
     time.sleep(2.2)
     assert metric(small.url, "forebay_cache_entries") == 0
     assert metric(small.url, "forebay_cache_misses_total") == 0
@@ -103,13 +103,13 @@ def test_pixels_as_bytes_are_eight_times_smaller_and_lead_to_the_same_answer(sma
     question = {"model": "qwen2-vl", "text": QUESTION, "images": [media.cat()]}
     sampling = {"sampling_params": {"max_new_tokens": 8}}
     with Client(small.url) as other:
-        packed = other.preprocess(**question, features="base64")["items"][0]["feature"]
-        plain = api.preprocess(**question)["items"][0]["feature"]
+        packed = other.preprocess(**question, features="base64").items[0].raw["feature"]
+        plain = api.preprocess(**question).items[0].raw["feature"]
 
         assert (packed["dtype"], plain["dtype"]) == ("uint8", "float32")
         assert 4 * np.prod(plain["shape"]) == 8 * np.prod(packed["shape"])
         assert as_model_sees_it(packed) == plain["sha256"]
-        assert other.generate(**question, **sampling)["text"] == api.generate(**question, **sampling)["text"]
+        assert other.generate(**question, **sampling).text == api.generate(**question, **sampling).text
 
 
 def as_model_sees_it(packed: dict) -> str:

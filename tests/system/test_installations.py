@@ -125,4 +125,4 @@ def runs(pid: int) -> bool:
 def answers(url: str) -> None:
     with Client(url) as client:
         answer = client.preprocess(model="qwen2-vl", text=QUESTION, images=[media.plain_png(56, 56)], features="none")
-    assert len(answer["items"]) == 1
+    assert len(answer.items) == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from forebay.client import Client, RequestFailedError, encode
+from forebay.client import Client, RequestFailedError, UnreachableError, encode
 from tests.support import media
 from tests.support.deployment import Deployment, running
 from tests.system.test_main_job import FOX, QUESTION
@@ -49,10 +49,10 @@ def test_a_killed_child_is_replaced_and_its_request_finishes(deployment: Deploym
         os.kill(child, signal.SIGKILL)
 
     give_up_at = time.monotonic() + 60
-    while api.status(rid)["state"] != "done":
+    while api.status(rid).state != "done":
         assert time.monotonic() < give_up_at, api.status(rid)
         time.sleep(0.1)
-    assert api.status(rid)["result"]["text"] == "espresso"
+    assert api.status(rid).answer.text == "espresso"
     assert not children & set(deployment.pids_of("worker"))
 
 
@@ -65,16 +65,16 @@ def test_a_killed_scheduler_comes_back_and_its_requests_finish(deployment: Deplo
     ]
     body = {"model": "whisper-tiny-en", "text": "x", "audio_data": encode(media.fox_recording())}
     rids = [httpx.post(f"{deployment.url}/v1/requests", json=body).json()["rid"] for _ in range(3)]
-    while not any(api.status(rid)["state"] == "admitted" for rid in rids):
+    while not any(api.status(rid).state == "admitted" for rid in rids):
         time.sleep(0.01)
 
     os.kill(victim, signal.SIGKILL)
 
     give_up_at = time.monotonic() + 60
-    while any(api.status(rid)["state"] != "done" for rid in rids):
+    while any(api.status(rid).state != "done" for rid in rids):
         assert time.monotonic() < give_up_at, [api.status(rid) for rid in rids]
         time.sleep(0.2)
-    assert [api.status(rid)["result"]["text"] for rid in rids] == [FOX] * 3
+    assert [api.status(rid).answer.text for rid in rids] == [FOX] * 3
     assert deployment.find(r"(scheduler:whisper-tiny-en ended with -9; starting it again)")
 
 
@@ -85,7 +85,7 @@ def test_a_killed_api_comes_back_on_the_same_port(deployment: Deployment, api: C
     os.kill(victim, signal.SIGKILL)
 
     with Client(deployment.url) as fresh:
-        assert fresh.generate(model="efficientnet-lite0", text="x", images=[media.coffee()])["text"] == "espresso"
+        assert fresh.generate(model="efficientnet-lite0", text="x", images=[media.coffee()]).text == "espresso"
     assert deployment.pids_of("api") != [victim]
 
 
@@ -98,7 +98,7 @@ def test_a_killed_worker_comes_back_and_nothing_is_lost(deployment: Deployment, 
     os.kill(deployment.pids_of("worker")[0], signal.SIGKILL)
 
     give_up_at = time.monotonic() + 120
-    while any(api.status(rid)["state"] != "done" for rid in rids):
+    while any(api.status(rid).state != "done" for rid in rids):
         assert time.monotonic() < give_up_at, [api.status(rid) for rid in rids]
         time.sleep(0.3)
 
@@ -110,7 +110,7 @@ def test_a_client_that_leaves_cancels_its_request(deployment: Deployment, api: C
         httpx.post(f"{deployment.url}/generate", json=body, timeout=0.2)
 
     give_up_at = time.monotonic() + 10
-    while api.status("left")["state"] != "cancelled":
+    while api.status("left").state != "cancelled":
         assert time.monotonic() < give_up_at, api.status("left")
         time.sleep(0.05)
 
@@ -127,8 +127,8 @@ def test_ctrl_c_in_the_middle_of_twenty_answers_them_and_leaves_nothing():
                 try:
                     client.preprocess(model="qwen2-vl", text=QUESTION, images=[media.coffee()], rid=f"r{number}")
                 except RequestFailedError as error:
-                    return error.problem.code
-                except httpx.TransportError:
+                    return error.code
+                except UnreachableError:
                     return "refused"
                 return "answered"
 
@@ -231,10 +231,10 @@ def test_requests_survive_a_restart_with_a_data_folder(tmp_path):
 
     with running(arguments) as deployment, Client(deployment.url) as client:
         give_up_at = time.monotonic() + 60
-        while client.status("kept")["state"] != "done":
+        while client.status("kept").state != "done":
             assert time.monotonic() < give_up_at, client.status("kept")
             time.sleep(0.2)
-        assert client.status("kept")["result"]["text"] == "espresso"
+        assert client.status("kept").answer.text == "espresso"
 
 
 def runs() -> set[str]:

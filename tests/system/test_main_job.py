@@ -36,19 +36,19 @@ def test_a_photo_gets_its_label(api: Client):
     """A model package outside this repository's rooms answers truly, with no line of its own in them."""
     answer = api.generate(model="efficientnet-lite0", text="What is this?", images=[media.coffee()])
 
-    assert answer["text"] == "espresso"
-    assert answer["meta_info"]["engine"]["images"][0]["probability"] > 0.9
+    assert answer.text == "espresso"
+    assert answer.engine["images"][0]["probability"] > 0.9
 
 
 def test_a_recording_is_transcribed_token_by_token(api: Client):
     """A stream grows piece by piece into the exact sentence."""
     events = list(api.stream(model="whisper-tiny-en", text="transcribe", audio=[media.fox_recording()]))
 
-    texts = [event["text"] for event in events]
+    texts = [event.text for event in events]
     assert texts[-1] == FOX
     assert len(texts) > 5
     assert all(after.startswith(before) for before, after in pairwise(texts))
-    assert events[-1]["meta_info"]["finish_reason"] == {"type": "stop"}
+    assert events[-1].finish_reason == "stop"
 
 
 def test_the_raw_stream_ends_with_done(deployment: Deployment):
@@ -73,11 +73,11 @@ def test_every_state_is_reached_in_order(api: Client):
 
     status = api.status("in-order")
 
-    times = status["times_ms"]
+    times = status.times_ms
     way = [times[name] for name in ("accepted", "queued", "processing", "parked", "admitted", "first_token", "end")]
     assert way == sorted(way)
-    assert status["state"] == "done"
-    assert status["attempt"] == 1
+    assert status.state == "done"
+    assert status.attempt == 1
 
 
 @pytest.mark.parametrize("picture", [media.rocket(), media.coffee()], ids=["jpeg", "png"])
@@ -90,17 +90,17 @@ def test_features_over_http_are_those_of_hugging_face(api: Client, picture: Path
 
     answer = api.preprocess(model="qwen2-vl", text=QUESTION, images=[picture], features="base64")
 
-    item = answer["items"][0]
+    item = answer.items[0]
     values = np.ascontiguousarray(expected["pixel_values"], "<f4")
-    assert item["model_specific_data"]["image_grid_thw"] == expected["image_grid_thw"][0].tolist()
-    assert item["feature"]["shape"] == list(values.shape)
-    assert item["feature"]["sha256"] == hashlib.sha256(values.tobytes()).hexdigest()
-    assert base64.b64decode(item["feature"]["base64"]) == values.tobytes()
+    assert item.data["image_grid_thw"] == expected["image_grid_thw"][0].tolist()
+    assert item.shape == values.shape
+    assert item.sha256 == hashlib.sha256(values.tobytes()).hexdigest()
+    assert base64.b64decode(item.base64) == values.tobytes()
 
 
 def test_preprocess_answers_in_the_documented_shape(api: Client):
     """Every field of the answer, and how they hang together."""
-    answer = api.preprocess(model="qwen2-vl", text=QUESTION, images=[media.rocket()], features="none", rid="shape")
+    answer = api.preprocess(model="qwen2-vl", text=QUESTION, images=[media.rocket()], features="none", rid="shape").raw
 
     item = answer["items"][0]
     (first, last), *more = item["offsets"]
@@ -124,8 +124,8 @@ def test_token_ids_instead_of_text_give_the_same_features(api: Client):
 
     answer = api.preprocess(model="qwen2-vl", input_ids=ids, images=[media.plain_png(56, 56)])
 
-    assert answer["input_ids"] == [151652, 151655, 151655, 151655, 151655, 151653, 3838]
-    assert answer["items"][0]["offsets"] == [[1, 4]]
+    assert answer.input_ids == (151652, 151655, 151655, 151655, 151655, 151653, 3838)
+    assert answer.items[0].spans == ((1, 4),)
 
 
 def test_caller_hashes_replace_ours(api: Client):
@@ -134,7 +134,7 @@ def test_caller_hashes_replace_ours(api: Client):
         model="qwen2-vl", text=QUESTION, images=[media.plain_png(56, 56)], mm_hashes=["1" + "0" * 15 + "ff"]
     )
 
-    assert answer["items"][0]["hash"] == "00000000000000ff"
+    assert answer.items[0].hash == "00000000000000ff"
 
 
 def test_a_random_qwen2_vl_says_what_it_says_in_hugging_face(api: Client, qwen_folder: Path):
@@ -160,16 +160,16 @@ def test_a_random_qwen2_vl_says_what_it_says_in_hugging_face(api: Client, qwen_f
         model="qwen2-vl", text=QUESTION, images=[media.rocket()], sampling_params={"max_new_tokens": 8}
     )
 
-    assert answer["text"] == expected
-    assert answer["meta_info"]["prompt_tokens"] == len(ids)
+    assert answer.text == expected
+    assert answer.prompt_tokens == len(ids)
 
 
 def test_text_alone_reaches_the_engine_without_a_block(api: Client):
     """A request without media goes the same way and leaves the pool alone."""
     answer = api.generate(model="qwen2-vl", text="Hello there", sampling_params={"max_new_tokens": 3})
 
-    assert answer["meta_info"]["completion_tokens"] <= 3
-    assert answer["meta_info"]["prompt_tokens"] == 2
+    assert answer.completion_tokens <= 3
+    assert answer.prompt_tokens == 2
 
 
 def test_a_request_can_be_sent_and_fetched_later(api: Client, deployment: Deployment):
@@ -181,17 +181,17 @@ def test_a_request_can_be_sent_and_fetched_later(api: Client, deployment: Deploy
     rid = response.json()["rid"]
     assert response.headers["location"] == f"/v1/requests/{rid}"
     give_up_at = time.monotonic() + 30
-    while api.status(rid)["state"] != "done":
+    while api.status(rid).state != "done":
         assert time.monotonic() < give_up_at
         time.sleep(0.05)
-    assert api.status(rid)["result"]["text"]
+    assert api.status(rid).answer.text
 
 
 def test_cancelling_is_harmless_however_often(api: Client):
     """A finished request stays what it was; an unknown one is not found."""
     api.generate(model="efficientnet-lite0", text="x", images=[media.plain_png(32, 32)], rid="finished")
 
-    assert [api.cancel("finished")["state"] for _ in range(2)] == ["done", "done"]
+    assert [api.cancel("finished") for _ in range(2)] == ["done", "done"]
     with pytest.raises(RequestFailedError, match="404 request_not_found"):
         api.cancel("never-seen")
 
@@ -208,7 +208,7 @@ def test_two_hundred_mixed_requests_leave_no_block(deployment: Deployment):
                     answer = client.preprocess(
                         model="qwen2-vl", text=QUESTION, images=[media.plain_png(56, 56, colour)], features="base64"
                     )
-                    raw = base64.b64decode(answer["items"][0]["feature"]["base64"])
+                    raw = base64.b64decode(answer.items[0].base64)
                     red = np.frombuffer(raw, "<f4").reshape(16, 1176)[:, 0] * 0.26862954 + 0.48145466
                     return "own" if np.allclose(red * 255, number, atol=0.01) else f"another's: {red[0] * 255}"
                 case 1:
@@ -225,7 +225,7 @@ def test_two_hundred_mixed_requests_leave_no_block(deployment: Deployment):
     def refusal(client: Client, model: str, **request: object) -> str:
         with pytest.raises(RequestFailedError) as caught:
             client.preprocess(model=model, text=QUESTION, **request)
-        return "own" if caught.value.problem.status == 400 else str(caught.value)
+        return "own" if caught.value.status == 400 else str(caught.value)
 
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(ask, range(200)))

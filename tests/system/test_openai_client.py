@@ -83,8 +83,8 @@ def test_a_conversation_about_a_picture_is_the_template_rendered(client: openai.
         model="qwen2-vl", messages=user(picture(media.rocket()), "What is this?"), max_completion_tokens=8
     )
 
-    assert answer.choices[0].message.content == expected["text"]
-    assert answer.usage.prompt_tokens == expected["meta_info"]["prompt_tokens"]
+    assert answer.choices[0].message.content == expected.text
+    assert answer.usage.prompt_tokens == expected.prompt_tokens
     spelled = client.chat.completions.create(
         model="qwen2-vl", max_completion_tokens=2,
         messages=user(picture(media.rocket()), "Is it <|vision_start|><|image_pad|><|vision_end|>?"),

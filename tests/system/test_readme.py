@@ -28,6 +28,10 @@ def shell_blocks() -> list[str]:
     return re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
+def python_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
 def test_make_demo_shows_the_whole_way():
     """What a newcomer sees first: the label, the sentence, the features, and that nothing is left."""
     done = subprocess.run(["make", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -49,6 +53,39 @@ def test_the_curl_command_answers(deployment: Deployment, tmp_path: Path):
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
     assert '"image_grid_thw":[1,30,46]' in done.stdout, done.stdout[:500]
+
+
+def test_sending_photos_answers(deployment: Deployment, photos: Path):
+    """One photo, then a folder; here with the deployment's address, and the program of these tests."""
+    (block,) = [block for block in shell_blocks() if "forebay send" in block]
+    command = block.replace(".venv/bin/forebay", f"{sys.executable} -m forebay")
+    env = {**os.environ, "FOREBAY_URL": deployment.url}
+
+    done = subprocess.run(["bash", "-ec", command], cwd=photos, env=env, capture_output=True, text=True, timeout=120)
+
+    assert (done.stdout, done.returncode) == ("espresso\n", 0), done.stderr
+    assert '"text": "espresso"' in (photos / "results.jsonl").read_text()
+
+
+def test_the_client_of_the_readme_answers(deployment: Deployment, photos: Path):
+    """As it is printed."""
+    (block,) = [block for block in python_blocks() if "import Client" in block]
+    env = {**os.environ, "FOREBAY_URL": deployment.url}
+
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=photos, env=env, capture_output=True, text=True, timeout=120
+    )
+
+    assert (done.stdout, done.stderr) == ("espresso\nphotos/cup.png espresso\n", "")
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder with a photo, and a folder with one."""
+    (tmp_path / "photos").mkdir()
+    shutil.copy(media.coffee(), tmp_path / "photo.jpg")
+    shutil.copy(media.coffee(), tmp_path / "photos" / "cup.png")
+    return tmp_path
 
 
 def test_each_process_runs_by_itself(tmp_path: Path, shm: Path):
@@ -87,7 +124,7 @@ def test_each_process_runs_by_itself(tmp_path: Path, shm: Path):
             for process in processes.values():
                 process.stdout.close()
 
-    assert answer["text"] == "espresso"
+    assert answer.text == "espresso"
     assert codes == {"api": 0, "worker": 0, "scheduler": 0}
 
 
