@@ -12,7 +12,7 @@ import pytest
 from forebay import DType
 from forebay.ticket import Handle
 from handoff.pool import FeatureCache, Flight, Found, HoldState, Owner, Pending, Pool, StaleHandleError, is_alive
-from handoff.pool.table import Number
+from handoff.pool.table import Number, aligned
 from tests.support.audit import audit, is_empty
 from tests.support.pool_model import ModelHold, ModelPool
 
@@ -68,6 +68,10 @@ class Actions:
 
     def allocate(self, who: int, lengths: Sequence[int], *, jumps: bool) -> list[Handle]:
         member, rid = self.members[who], f"r{self.number}"
+        if sum(map(aligned, lengths)) > member.pool.data_bytes:
+            with pytest.raises(ValueError, match=f"the pool has {member.pool.data_bytes}"):
+                member.pool.allocate_all(lengths, rid, 1, turn=member.turn, jumps=jumps)
+            return []
         may = jumps or self.model.may_go(member.turn)
         expected = self.model.allocate(lengths, self.next_byte) if may else None
 
