@@ -27,6 +27,7 @@ class AbortBody(BaseModel):
 
 @router.post(
     "/abort_request",
+    response_class=Response,
     openapi_extra=abort_body(AbortBody),
     responses=gives(None, 400, 413, 415, *LOOK),
     summary="Cancel as SGLang does; answers nothing",

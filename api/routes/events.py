@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from api.answers import status
 from api.context import Context, context_of
 from api.intake import unless_gone
 from api.routes.found import find
 from api.routes.generate import EventStream, sse
-from api.routes.openapi import LOOK, gives_text, parameter
+from api.routes.openapi import LOOK, gives_events, parameter
 from api.tenants import Tenant, tenant_of
 from forebay.errors import Failed, Rejected
 from handoff.log import BEGINNING, Closed, Entry, Moved, Said, follow, has_more, is_entry_id
@@ -32,8 +32,9 @@ _LOOK_UP_EVERY = 5  # silences of about a second each
 
 @router.get(
     "/v1/requests/{rid:path}/events",
+    response_class=StreamingResponse,
     openapi_extra={"parameters": SEEN},
-    responses={204: {"description": "All of it was seen"}, **gives_text("text/event-stream", 400, 404, 409, *LOOK)},
+    responses={204: {"description": "All of it was seen"}, **gives_events(400, 404, 409, *LOOK)},
     summary="Follow a request: its states, its tokens, its end",
 )
 async def events(request: Request, rid: str) -> Response:

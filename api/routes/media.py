@@ -37,7 +37,12 @@ async def show(request: Request, digest: str) -> Response:
     return JSONResponse((await _find(request, digest)).as_map())
 
 
-@router.head("/v1/media/{digest}", responses=gives(None, 404, *LOOK), summary="Whether an upload is there")
+@router.head(
+    "/v1/media/{digest}",
+    response_class=Response,
+    responses=gives(None, 404, *LOOK),
+    summary="Whether an upload is there",
+)
 async def check(request: Request, digest: str) -> Response:
     await _find(request, digest)
     return Response(status_code=200)

@@ -97,6 +97,7 @@ LOOK = (*DOOR, 500, 503)
 ASK = (400, 404, 409, 413, 415, 429, 499, *LOOK, 504)
 """And what sends a request on its way."""
 
+_EVENTS = {"text/event-stream": {"schema": {"type": "object", "description": "One event: its kind, id and data."}}}
 _MEANINGS = {
     400: "Something in the request is wrong; the error names it",
     401: "No API key, or an unknown one",
@@ -119,13 +120,18 @@ def gives(good: type[BaseModel] | None, *errors: int, status: int = 200, stream:
     if good is not None:
         found[status] = {"model": good}
     if stream:
-        found[status]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+        found[status]["content"] = _EVENTS
     return found
 
 
-def gives_text(kind: str, *errors: int) -> Responses:
-    """``responses`` of a route whose good answer is no JSON."""
-    return {200: {"content": {kind: {"schema": {"type": "string"}}}}, **gives(None, *errors)}
+def gives_text(*errors: int) -> Responses:
+    """``responses`` of a route whose good answer is plain text."""
+    return {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **gives(None, *errors)}
+
+
+def gives_events(*errors: int) -> Responses:
+    """``responses`` of a route whose good answer is a stream of events."""
+    return {200: {"content": _EVENTS}, **gives(None, *errors)}
 
 
 def parameter(name: str, where: str, description: str, **schema: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from api.context import context_of
@@ -37,7 +37,10 @@ async def ready(request: Request) -> Response:
 
 
 @router.get(
-    "/metrics", responses=gives_text("text/plain", 403, 404, *LOOK), summary="Metrics in Prometheus' text format"
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses=gives_text(403, 404, *LOOK),
+    summary="Metrics in Prometheus' text format",
 )
 async def metrics(request: Request) -> Response:
     context = context_of(request)
