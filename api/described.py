@@ -145,6 +145,7 @@ class ItemPlanned(Described):
 
 class PlanLimits(Described):
     items: dict[str, int]
+    context_tokens: int | None
     item_bytes: int
     request_bytes: int
 

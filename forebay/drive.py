@@ -42,6 +42,7 @@ def drive(
     check_items(capabilities, [media.modality for media in work.media])
     output = processor.process(work, tokenizer)
     validate(output, rows_per_token=capabilities.rows_per_token)
+    check_length(len(output.input_ids), capabilities.context_tokens)
     items = _with_identity(output.items, work.media)
     return replace(output, items=apply_caller_hashes(items, caller_hashes))
 
@@ -81,8 +82,17 @@ def drive_prompt(
     identities: Sequence[Identity],
     processed: Sequence[Processed],
     caller_hashes: Sequence[str] = (),
+    context_tokens: int | None = None,
 ) -> Output:
     """The other half: lay out the prompt around items that ``drive_item`` made, now or for an earlier request.
+
+    Args:
+        processor: its ``process`` is not overridden.
+        prompt: ids before expansion.
+        identities: what the items are.
+        processed: what was made of them.
+        caller_hashes: the caller's own, if any.
+        context_tokens: the longest expanded prompt that is taken.
 
     Raises:
         Rejected: the caller's mistake.
@@ -90,6 +100,7 @@ def drive_prompt(
     """
     output = _assemble(processor, prompt, identities, processed)
     validate_layout(output)
+    check_length(len(output.input_ids), context_tokens)
     return replace(output, items=apply_caller_hashes(output.items, caller_hashes))
 
 
@@ -136,6 +147,16 @@ def _tokenize(text: str, tokenizer: Tokenizer | None) -> Int64Array:
     if not ids.size:
         raise Rejected("empty_prompt", "the text has no token", param="text")
     return ids
+
+
+def check_length(tokens: int, limit: int | None) -> None:
+    """Refuse a prompt that is longer than the model's context.
+
+    Raises:
+        Rejected: ``prompt_too_long``, with both numbers.
+    """
+    if limit is not None and tokens > limit:
+        raise Rejected("prompt_too_long", f"the prompt has {tokens} tokens with its media; the model takes {limit}")
 
 
 def check_items(capabilities: Capabilities, modalities: Sequence[Modality]) -> None:

@@ -59,6 +59,7 @@ class Capabilities:
         audio_rate_hz: sample rate at which audio is handed over.
         rows_per_token: rows of a feature (its first axis) behind one token, where that is fixed.
         vocabulary: number of valid token ids, where the processor knows it better than the tokenizer.
+        context_tokens: the longest expanded prompt that the model takes, where that is known.
         needs_prompt_tokens: whether the flow must tokenize the prompt; off for models that read no text.
         cacheable: whether ``process_item`` reads nothing but its item, the extension map and the model's own settings,
             so that its result may serve every request with the same item. It then gets a ``Work`` without prompt or
@@ -72,6 +73,7 @@ class Capabilities:
     audio_rate_hz: int = 16_000
     rows_per_token: int | None = None
     vocabulary: int | None = None
+    context_tokens: int | None = None
     needs_prompt_tokens: bool = True
     cacheable: bool = False
     item_fields: tuple[str, ...] | None = None

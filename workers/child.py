@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -71,7 +72,14 @@ def _open_cache(pool: Pool, budget_bytes: int) -> FeatureCache | None:
 def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:
     """Every model's processor, by name."""
     loaded = (load_processor(model) for model in settings.sources)
-    return {one.name: one for one in loaded}
+    return {one.name: _bounded(one, settings.max_prompt_tokens) for one in loaded}
+
+
+def _bounded(one: LoadedProcessor, max_tokens: int) -> LoadedProcessor:
+    """The same, with no longer prompts than the deployment wants; 0 for no limit of its own."""
+    own = one.capabilities.context_tokens
+    limits = [limit for limit in (own, max_tokens) if limit]
+    return replace(one, capabilities=replace(one.capabilities, context_tokens=min(limits, default=None)))
 
 
 def _one_torch_thread() -> None:

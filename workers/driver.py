@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from forebay.drive import check_items, drive, drive_prompt, prompt_ids, typed_extensions
+from forebay.drive import check_items, check_length, drive, drive_prompt, prompt_ids, typed_extensions
 from forebay.errors import Failed, Problem, Rejected
 from forebay.features import Modality, Output
 from forebay.media import Audio, Image, Media
@@ -188,6 +188,7 @@ class Driver:
     ) -> tuple[Output, list[bool]]:
         with job.timings.stage("process"):
             prompt = prompt_ids(prompt_of(job.body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
+        check_length(len(prompt), loaded.capabilities.context_tokens)  # media only make it longer
         items = Items(
             cache=cache,
             reservation=job.reservation,
@@ -203,7 +204,8 @@ class Driver:
         prepared = items.prepare(job.body.media, job.body.tenant)
         with job.timings.stage("process"):
             processed = [one.processed for one in prepared]
-            output = drive_prompt(loaded.processor, prompt, prepared, processed, job.body.caller_hashes)
+            limit = loaded.capabilities.context_tokens
+            output = drive_prompt(loaded.processor, prompt, prepared, processed, job.body.caller_hashes, limit)
         return output, [one.is_cached for one in prepared]
 
     def _load(self, ref: MediaRef, loaded: LoadedProcessor, timings: Timings) -> Media:

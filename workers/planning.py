@@ -53,7 +53,10 @@ class Planner:
             "fits_pool": size <= self.pool_bytes,
             "cpu_s": round(self.pace.estimate_s(model, to_make), 6),
             "cpu_s_is_measured": self.pace.is_measured(model),
-            "limits": {"items": {str(kind): most for kind, most in loaded.capabilities.modalities.items()}},
+            "limits": {
+                "items": {str(kind): most for kind, most in loaded.capabilities.modalities.items()},
+                "context_tokens": loaded.capabilities.context_tokens,
+            },
         }
 
     def _outline(self, ref: MediaRef, loaded: LoadedProcessor) -> Media:
@@ -98,7 +101,8 @@ def _prompt_tokens(
         return None
     prompt = prompt_ids(prompt_of(body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
     outlines = [_outline_of(one) for one in planned if one]
-    return len(drive_prompt(loaded.processor, prompt, media, outlines).input_ids)
+    limit = loaded.capabilities.context_tokens
+    return len(drive_prompt(loaded.processor, prompt, media, outlines, context_tokens=limit).input_ids)
 
 
 def _outline_of(planned: Planned) -> Processed:

@@ -26,6 +26,8 @@ class WorkerSettings(NodeSettings):
     """Where the memory of a new pool lies; ``None`` leaves it to the kernel."""
     cache_bytes: int | None = setting("FOREBAY_CACHE_BYTES", read_size, None)
     """What the pool keeps of features that nobody holds, in case they are asked for again; 0 turns the cache off."""
+    max_prompt_tokens: int = setting("FOREBAY_MAX_PROMPT_TOKENS", whole_number(0), 0)
+    """Longest prompt with its media; 0 leaves it to what each model says of itself."""
     events: bool = setting("FOREBAY_EVENTS", read_flag, False)
     """Whether Celery reports task events, which Flower shows."""
 

@@ -59,6 +59,7 @@ class QwenVL(Processor):
             placeholders={Modality.IMAGE: self.settings.special.image_pad},
             rows_per_token=self.settings.geometry.merge**2,
             vocabulary=self.settings.vocabulary,
+            context_tokens=self.settings.context_tokens,
             cacheable=True,
         )
 

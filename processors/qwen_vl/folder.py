@@ -89,7 +89,7 @@ def read_settings(model: ModelSource, model_types: tuple[str, ...]) -> Settings:
     _check_names(keys)
     geometry = _geometry(keys)
     _check_tower(config, geometry)
-    return Settings(geometry, _normalisation(keys), _special(config), _vocabulary(config))
+    return Settings(geometry, _normalisation(keys), _special(config), _vocabulary(config), _context(config))
 
 
 def _image_keys(model: ModelSource) -> Keys:
@@ -180,3 +180,12 @@ def _vocabulary(config: Keys) -> int:
     """Newer folders keep it with the text model, older ones beside everything else."""
     nested: int | None = config.get("text_config.vocab_size", int, default=None)
     return nested if nested is not None else _positive(config, "vocab_size")
+
+
+def _context(config: Keys) -> int | None:
+    """Where the folder has the language model's settings, which newer ones nest."""
+    for key in ("max_position_embeddings", "text_config.max_position_embeddings"):
+        found: int | None = config.get(key, int, default=None)
+        if found:
+            return found
+    return None

@@ -56,15 +56,19 @@ class SpecialTokens:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All that a model of the family needs to know; ``vocabulary`` is ``None`` where only the tokenizer knows it."""
+    """All that a model of the family needs to know; ``vocabulary`` is ``None`` where only the tokenizer knows it, and
+    ``context_tokens`` where the folder does not say.
+    """
 
     geometry: Geometry
     normalisation: Normalisation
     special: SpecialTokens = SpecialTokens()
     vocabulary: int | None = None
+    context_tokens: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """What changes the features: the length of a context does not."""
+        return {name: value for name, value in asdict(self).items() if name != "context_tokens"}
 
 
 QWEN2 = Settings(

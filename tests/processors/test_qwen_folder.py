@@ -267,3 +267,19 @@ def test_every_setting_that_changes_features_is_in_the_fingerprint(folder):
     configs = [json.dumps(Qwen2VL(folder(preprocessor=change)).config(), sort_keys=True) for change in changes]
 
     assert len(set(configs)) == len(changes)
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens"),
+    [
+        ({"max_position_embeddings": 4096}, 4096),
+        ({"max_position_embeddings": None, "text_config": {"max_position_embeddings": 128}}, 128),
+        ({"max_position_embeddings": None}, None),
+    ],
+)
+def test_the_folder_says_how_long_a_prompt_may_be(folder, config, tokens):
+    """Nested in newer ones; it changes no feature, so the fingerprint does not know it."""
+    settings = read_settings(folder(config=config), ("qwen2_vl",))
+
+    assert settings.context_tokens == tokens
+    assert "context_tokens" not in settings.as_json()
