@@ -63,7 +63,9 @@ CODES: dict[str, Code] = {
     "no_chat_template": Code(400, "The model was started without a chat template.", "Use `/generate`."),
     "chat_template": Code(400, "The model's chat template does not take these messages.", "Its own words are told."),
     "placeholder_mismatch": Code(400, "Another number of placeholders than of items.", "Both counts are told."),
-    "prompt_too_long": Code(400, "With its media the prompt is longer than the model or its engine takes.", "Send less."),
+    "prompt_too_long": Code(
+        400, "With its media the prompt is longer than the model or its engine takes.", "Send less."
+    ),
     # extensions
     "extensions_too_large": Code(400, "The extension map is larger than `FOREBAY_MAX_EXTENSION_BYTES`.", "Send less."),
     "extension_too_deep": Code(400, "A value is nested deeper than `FOREBAY_MAX_EXTENSION_DEPTH`.", "Flatten it."),
