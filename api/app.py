@@ -13,6 +13,9 @@ from fastapi_offline import FastAPIOffline
 from api import errors
 from api.context import Context
 from api.doors import Doors
+from api.fetch.dial import GuardedBackend
+from api.fetch.fetcher import PERMITS, Fetcher
+from api.fetch.hop import Hops, Proxies, Timeouts
 from api.followers import Followers
 from api.keyring import KeyRing
 from api.metrics import Metrics
@@ -67,9 +70,18 @@ def _make_context(settings: ApiSettings, metrics: Metrics) -> Context:
     replies = Replies(connect_async(settings.redis_url, "api-replies"), keys)
     register = Register(redis, keys)
     uploads = Uploads(redis, keys, store)
-    submission = Submission(settings, redis, Moves(keys), uploads, replies, register)
+    fetcher = make_fetcher(settings)
+    submission = Submission(settings, redis, Moves(keys), uploads, fetcher, replies, register)
     followers = Followers(connect_async(settings.redis_url, "api-followers"))
-    return Context(settings, redis, keys, store, uploads, followers, replies, register, submission, metrics)
+    return Context(settings, redis, keys, store, uploads, fetcher, followers, replies, register, submission, metrics)
+
+
+def make_fetcher(settings: ApiSettings) -> Fetcher:
+    """What fetches media for a process, by its settings."""
+    proxies = Proxies(settings.http_proxy, settings.https_proxy, settings.no_proxy)
+    timeouts = Timeouts(settings.fetch_connect_s, settings.fetch_read_s)
+    hops = Hops(GuardedBackend(settings.fetch_rules), proxies, timeouts, PERMITS)
+    return Fetcher(settings.fetch_rules, hops, settings.fetch_total_s)
 
 
 @asynccontextmanager
@@ -84,5 +96,6 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     await end(reader)
     with suppress(Failed):  # without Redis there is no stream to remove; it expires
         await context.replies.close()
+    await context.fetcher.hops.close()
     await context.followers.client.aclose()
     await context.redis.aclose()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from api.fetch.fetcher import Fetcher
 from api.followers import Followers
 from api.metrics import Metrics
 from api.register import Register
@@ -27,6 +28,7 @@ class Context:
     keys: Keys
     store: MediaStore
     uploads: Uploads
+    fetcher: Fetcher
     followers: Followers
     replies: Replies
     register: Register

@@ -60,6 +60,13 @@ class Watch:
     rid: str
     token: str
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether anything has been told yet."""
+
+    def tell(self, event: Event) -> None:
+        """One more event."""
+        self.events.put_nowait(event)
+        self.arrived.set()
 
     async def until_end(self) -> AsyncIterator[Event]:
         while True:
@@ -155,7 +162,7 @@ class Replies:
         watch = self._watches.get(fields.get(b"token", b"").decode())
         event = _read_event(fields) if watch else None
         if watch and event:
-            watch.events.put_nowait(event)
+            watch.tell(event)
 
     async def _look_up(self) -> None:
         """Deliver ends whose events never came; a second end in a queue is never read."""
@@ -163,9 +170,9 @@ class Replies:
             found = await read_async(self._client, self._keys, watch.rid)
             if found is None or found.token != watch.token:
                 problem = Problem("request_lost", "the request store no longer knows this request", 503)
-                watch.events.put_nowait(Ended(State.FAILED, problem, None))
+                watch.tell(Ended(State.FAILED, problem, None))
             elif found.state.is_end:
-                watch.events.put_nowait(Ended(found.state, found.problem, found.result))
+                watch.tell(Ended(found.state, found.problem, found.result))
 
 
 def _entries(entries: Any) -> Iterator[tuple[str, Mapping[bytes, bytes]]]:

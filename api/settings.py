@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from api.fetch.rules import FetchRules, Network, read_hosts, read_networks, read_ports
 from api.limits import Limits, read_limit_mm
 from forebay.extensions import MAX_BYTES, MAX_DEPTH
 from forebay.features import Modality
@@ -28,6 +30,23 @@ def read_rate(text: str) -> float:
     if not 0 <= rate < float("inf"):
         raise ValueError("a number of at least 0 was expected")
     return rate
+
+
+def read_seconds(text: str) -> float:
+    """A time that passes."""
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError("seconds above 0 were expected")
+    return seconds
+
+
+def read_roots(text: str) -> tuple[Path, ...]:
+    """Folders, separated by colons; each must be there, and is meant as it resolves now."""
+    roots = tuple(Path(part).resolve() for part in text.split(":") if part)
+    for root in roots:
+        if not root.is_dir():
+            raise ValueError(f"{root} is no folder")
+    return roots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +75,24 @@ class ApiSettings(SharedSettings):
     """Whether an extension field of a batch must be a list, as SGLang has it."""
     max_request_bytes: int = setting("FOREBAY_MAX_REQUEST_BYTES", read_size, 256 << 20)
     """Most bytes of all media of one request."""
+    fetch: bool = setting("FOREBAY_FETCH", read_flag, True)
+    """Whether http and https URLs are fetched."""
+    fetch_hosts: tuple[str, ...] = setting("FOREBAY_FETCH_HOSTS", read_hosts, ())
+    """The only hosts that are asked, such as ``*.example.org``; none for any."""
+    fetch_deny_hosts: tuple[str, ...] = setting("FOREBAY_FETCH_DENY_HOSTS", read_hosts, ())
+    fetch_networks: tuple[Network, ...] = setting("FOREBAY_FETCH_NETWORKS", read_networks, ())
+    """Networks that may be dialled although they are not public, such as ``10.1.0.0/16``."""
+    fetch_ports: tuple[int, ...] = setting("FOREBAY_FETCH_PORTS", read_ports, (80, 443))
+    fetch_connect_s: float = setting("FOREBAY_FETCH_CONNECT_S", read_seconds, 5.0)
+    fetch_read_s: float = setting("FOREBAY_FETCH_READ_S", read_seconds, 10.0)
+    """Longest pause within an answer."""
+    fetch_total_s: float = setting("FOREBAY_FETCH_TOTAL_S", read_seconds, 30.0)
+    """For one item, with redirects and further tries."""
+    file_roots: tuple[Path, ...] = setting("FOREBAY_FILE_ROOTS", read_roots, ())
+    """Folders below which ``file:`` URLs are read; none for nowhere."""
+    http_proxy: str = setting("HTTP_PROXY", str, lambda: os.environ.get("http_proxy", ""))
+    https_proxy: str = setting("HTTPS_PROXY", str, lambda: os.environ.get("https_proxy", ""))
+    no_proxy: str = setting("NO_PROXY", str, lambda: os.environ.get("no_proxy", ""))
     api_keys: Path | None = setting("FOREBAY_API_KEYS", read_file_name, None)
     """The file of API keys; without one anybody may ask."""
     allow_open: bool = setting("FOREBAY_ALLOW_OPEN", read_flag, False)
@@ -70,6 +107,12 @@ class ApiSettings(SharedSettings):
     """Most requests a second of one tenant; 0 for no limit."""
     drain_s: int = setting("FOREBAY_DRAIN_S", whole_number(0), 30)
     """How long a stopping process waits for the requests it serves."""
+
+    @property
+    def fetch_rules(self) -> FetchRules:
+        """Where one may fetch from."""
+        hosts, denied, networks = self.fetch_hosts, self.fetch_deny_hosts, self.fetch_networks
+        return FetchRules(self.fetch, hosts, denied, networks, self.fetch_ports)
 
     @property
     def quota(self) -> Quota:

@@ -1,4 +1,4 @@
-"""Where the bytes of a media item come from: base64 and ``data:`` URLs. A string is never guessed to be a path."""
+"""Media that a body carries: base64 and ``data:`` URLs. A string is never guessed to be a path."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ _URL_SAFE = str.maketrans("-_", "+/")
 _SHOWN = 24  # characters of a payload that a message may quote
 
 
+def scheme_of(source: str) -> str:
+    """The scheme of a source that is a URL; empty for base64."""
+    match = _SCHEME.match(source[:32])
+    return match[1].lower() if match else ""
+
+
 def resolve(source: str, param: str, limit_bytes: int) -> bytes:
     """The bytes that a source stands for.
 
     Raises:
         Rejected: empty, too large, not base64, or a kind of source that is not supported.
     """
-    scheme = _SCHEME.match(source[:32])
-    if scheme is None:
+    scheme = scheme_of(source)
+    if not scheme:
         data = decode_base64(source, param, limit_bytes)
-    elif scheme[1].lower() == "data":
+    elif scheme == "data":
         data = _data_url(source, param, limit_bytes)
     else:
-        raise Rejected(
-            "unsupported_source",
-            f"{param}: {scheme[1].lower()!r} sources are not supported; send base64 or a data: URL",
-            param=param,
-        )
+        message = f"{param}: {scheme!r} sources are not supported; send base64, a URL or the id of an upload"
+        raise Rejected("unsupported_source", message, param=param)
     if not data:
         raise Rejected("empty_media", f"{param} is empty", param=param)
     return data

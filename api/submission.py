@@ -10,12 +10,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from api.answers import EndedBadly
+from api.fetch.budget import Budget
+from api.fetch.fetcher import Fetcher
 from api.gathering import Gathered, Gathering
 from api.incoming import Incoming
 from api.register import Register
 from api.replies import Replies, Watch
 from api.routing import choose_lane, choose_model, choose_node
 from api.settings import ApiSettings
+from api.tasks import end
 from api.uploads import Uploads
 from forebay.errors import Failed, Problem, Rejected
 from forebay.task import Kind, Task, TaskBody, seal
@@ -46,15 +49,15 @@ class Submission:
     redis: AsyncClient
     moves: Moves
     uploads: Uploads
+    fetcher: Fetcher
     replies: Replies
     register: Register
     cancelling: set[asyncio.Future[str]] = field(default_factory=set)
     """Cancellations under way, which the end of their request must not cut short."""
 
-    @property
-    def gathering(self) -> Gathering:
-        """How the media of a request are found, within the limits."""
-        return Gathering(self.uploads, self.settings.max_item_bytes, self.settings.max_request_bytes)
+    def _gathering(self, incoming: Incoming) -> Gathering:
+        budget = Budget(self.settings.max_request_bytes, self.settings.max_item_bytes)
+        return Gathering(self.uploads, self.fetcher, self.settings.file_roots, budget, incoming.sources)
 
     async def submit(self, incoming: Incoming, kind: Kind) -> Submitted:
         """Send a request on its way without waiting for its end.
@@ -72,7 +75,7 @@ class Submission:
         """Send a request on its way and watch it. Leaving early cancels it."""
         async with self._accepted(incoming, kind, self.replies.name) as (submitted, task):
             with self.replies.watch(submitted.inside, submitted.token) as watch:
-                await self._enqueue(submitted, task)
+                await self._enqueue_unless_ended(submitted, task, watch)
                 yield submitted, watch
 
     async def cancel(self, inside: str) -> str:
@@ -87,11 +90,11 @@ class Submission:
         nodes = await self.register.nodes()
         model = choose_model(incoming.model, nodes)
         node = choose_node(model, kind, nodes)
-        media = await self.gathering.gather(incoming.sources, incoming.tenant)
-        size = sum(one.ref.size_bytes for one in media)
-        submitted = await self._accept(incoming, kind, model, reply_to, size)
+        gathering = self._gathering(incoming)
+        await gathering.begin(incoming.tenant)
+        submitted = await self._accept(incoming, kind, model, reply_to, gathering.size_bytes)
         try:
-            yield submitted, _Prepared(_body(incoming, kind, media), media, node, incoming.priority)
+            yield submitted, _Prepared(incoming, kind, gathering, node)
         except EndedBadly:
             raise
         except Exception as error:
@@ -125,19 +128,43 @@ class Submission:
             raise _refusal(accepted, rid, admit.max_live)
         return Submitted(rid, admit.rid, admit.token, model, accepted.deadline_ms)
 
+    async def _enqueue_unless_ended(self, submitted: Submitted, task: _Prepared, watch: Watch) -> None:
+        """Queue a request; while its media are fetched it may be cancelled, or its deadline may pass."""
+        if task.gathering.has_all:
+            await self._enqueue(submitted, task)
+            return
+        queuing = asyncio.ensure_future(self._enqueue(submitted, task))
+        ending = asyncio.ensure_future(watch.arrived.wait())
+        try:
+            await asyncio.wait({queuing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if queuing.done():
+                queuing.result()
+        finally:
+            await end(queuing, ending)
+
     async def _enqueue(self, submitted: Submitted, task: _Prepared) -> None:
-        await self.gathering.store_all(task.media)
-        sizes = [one.ref.size_bytes for one in task.media]
+        gathering = task.gathering
+        if not gathering.has_all:
+            await gathering.fetch_rest((task.incoming.timeout_ms or self.settings.timeout_ms) / 1000)
+        await gathering.store_all()
+        media = gathering.items
+        body = _body(task.incoming, task.kind, media)
         # A plan reads headers alone: it waits behind no picture.
-        lane = "text" if task.body.kind is Kind.PLAN else choose_lane(sizes)
-        body = task.body.pack()
-        first = Task(submitted.inside, submitted.token, 1, submitted.model, submitted.deadline_ms, task.priority, body)
-        entry = queue_entry(first, task.body, task.node, lane, self.settings.secret)
+        lane = "text" if task.kind is Kind.PLAN else choose_lane([one.ref.size_bytes for one in media])
+        packed, priority = body.pack(), task.incoming.priority
+        first = Task(submitted.inside, submitted.token, 1, submitted.model, submitted.deadline_ms, priority, packed)
+        entry = queue_entry(first, body, task.node, lane, self.settings.secret)
         move = self.moves.enqueue(
-            submitted.inside, submitted.token, seal(body, self.settings.secret), task.node, lane, entry
+            submitted.inside,
+            submitted.token,
+            seal(packed, self.settings.secret),
+            task.node,
+            lane,
+            entry,
+            size_bytes=gathering.size_bytes,
         )
         moved = await perform_async(self.redis, move)
-        if not moved.ok and moved.state != "cancelled":  # a cancelled request has its end already
+        if not moved.ok and moved.state not in ("cancelled", "expired"):  # such a request has its end already
             raise Failed("not_queued", "the request could not be queued", status=503, retry_after_s=1)
 
     async def _end(self, submitted: Submitted, problem: Problem) -> None:
@@ -147,12 +174,12 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A task that only lacks its place on a queue."""
+    """A request that lacks what is to be fetched, and its place on a queue."""
 
-    body: TaskBody
-    media: Sequence[Gathered]
+    incoming: Incoming
+    kind: Kind
+    gathering: Gathering
     node: str
-    priority: int
 
 
 def _body(incoming: Incoming, kind: Kind, media: Sequence[Gathered]) -> TaskBody:

@@ -140,10 +140,22 @@ class Moves:
         account = (admit.tenant, admit.size_bytes, *quota, admit.reply_to)
         return self._move("accept", admit.rid, *limits, *account, *flat, read=_read_accepted)
 
-    def enqueue(self, rid: str, token: str, body: bytes, node: str, lane: str, message: bytes) -> Move[Moved]:
-        """Queue the first attempt; ``message`` is the whole Celery envelope."""
+    def enqueue(
+        self, rid: str, token: str, body: bytes, node: str, lane: str, message: bytes, *, size_bytes: int = -1
+    ) -> Move[Moved]:
+        """Queue the first attempt; ``message`` is the whole Celery envelope.
+
+        Args:
+            rid: the request.
+            token: of its acceptance.
+            body: packed and sealed.
+            node: that does it.
+            lane: of that node.
+            message: the whole Celery envelope.
+            size_bytes: of its media, where more was fetched than was known; -1 leaves it.
+        """
         queue = self.keys.queue(node, lane)
-        return self._move("enqueue", rid, token, 1, body, node, lane, queue, message, read=_read_moved)
+        return self._move("enqueue", rid, token, 1, body, node, lane, queue, message, size_bytes, read=_read_moved)
 
     def begin(self, rid: str, token: str, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
         """Take a queued request, or one whose owner is known to be ``dead``."""

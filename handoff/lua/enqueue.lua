@@ -1,5 +1,5 @@
 -- Put a request's message on a node's queue, in the same step that says so in the record.
--- ARGV: prefix, rid, token, attempt, body, node, lane, queue list, message.
+-- ARGV: prefix, rid, token, attempt, body, node, lane, queue list, message, bytes of its media by now (-1: as before).
 -- Returns {'ok'} | {'refused', state or ''}.
 local state, token, attempt, reply = unpack(redis.call('HMGET', KEYS[1], 'state', 'token', 'attempt', 'reply'))
 if not state or token ~= ARGV[3] or attempt ~= ARGV[4] then
@@ -7,6 +7,11 @@ if not state or token ~= ARGV[3] or attempt ~= ARGV[4] then
 end
 if state == 'accepted' then
   local now = whole(now_ms())
+  if tonumber(ARGV[10]) >= 0 then
+    local f = redis.call('HMGET', KEYS[1], 'tenant', 'size')
+    redis.call('HINCRBY', prefix .. 'tenant:' .. f[1], 'bytes', whole(ARGV[10] - f[2]))
+    redis.call('HSET', KEYS[1], 'size', ARGV[10])
+  end
   redis.call('HSET', KEYS[1], 'state', 'queued', 'body', ARGV[5], 'node', ARGV[6], 'lane', ARGV[7], 't_queued', now)
   redis.call('ZADD', lane_key('line', ARGV[6], ARGV[7]), now, ARGV[2])
   redis.call('LPUSH', ARGV[8], ARGV[9])

@@ -154,10 +154,7 @@ def test_nothing_is_empty_rather_than_invalid(source):
 @pytest.mark.parametrize(
     ("source", "scheme"),
     [
-        ("http://127.0.0.1/a.png", "http"),
-        ("HTTPS://example.org/a.png?key=secret", "https"),
-        ("file:///etc/passwd", "file"),
-        ("FILE://%2e%2e/passwd", "file"),
+        ("ftp://example.org/a.png?key=secret", "ftp"),
         ("s3://bucket/a", "s3"),
         ("javascript:alert(1)", "javascript"),
         ("C:/pictures/cat.png", "c"),
@@ -168,7 +165,10 @@ def test_another_kind_of_source_is_refused_by_its_scheme(source, scheme):
     error = refused(source)
 
     assert error.code == "unsupported_source"
-    assert error.message == f"image_data[1]: {scheme!r} sources are not supported; send base64 or a data: URL"
+    assert (
+        error.message
+        == f"image_data[1]: {scheme!r} sources are not supported; send base64, a URL or the id of an upload"
+    )
 
 
 def test_a_path_in_the_letters_of_base64_is_base64():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from api.answers import EndedBadly
+from api.app import make_fetcher
 from api.incoming import Incoming, Source
 from api.register import Register
 from api.replies import Replies
@@ -41,7 +42,8 @@ def store(tmp_path: Path) -> Spool:
 @pytest.fixture
 def submission(settings, redis, moves, keys, store, replies) -> Submission:
     """One API process' way in. No node is announced yet."""
-    return Submission(settings, redis, moves, Uploads(redis, keys, store), replies, Register(redis, keys))
+    uploads, fetcher = Uploads(redis, keys, store), make_fetcher(settings)
+    return Submission(settings, redis, moves, uploads, fetcher, replies, Register(redis, keys))
 
 
 def over(submission: Submission, store: MediaStore) -> Submission:

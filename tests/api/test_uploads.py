@@ -131,7 +131,7 @@ async def test_the_bytes_of_a_request_together_have_a_limit(settings, client, ke
 
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["param"]) == (413, "request_too_large", "audio_data")
-    assert "3 bytes after 3 of earlier items; the limit of a request is 5" in error["message"]
+    assert "3 bytes after 3 of other items; the limit of a request is 5" in error["message"]
     assert way.live() == []
 
 

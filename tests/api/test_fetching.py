@@ -1,0 +1,159 @@
+"""Media by URL through the API process: fetched once the request is accepted, ended with it, never half there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from ipaddress import ip_network
+
+import pytest
+
+from api.settings import ApiSettings
+from forebay.media import digest_of
+from handoff.media import open_store
+from handoff.moves import End
+from tests.api.actors import Staff, announce, result
+from tests.api.callers import Caller
+from tests.api.fetch.listeners import listening, ok, says, status
+from tests.api.process import meanwhile, started, talking_to
+
+pytestmark = pytest.mark.service
+
+PICTURE = b"a picture, which nobody looks at here"
+SLOW = says(b"", pause_s=60.0)
+
+
+@pytest.fixture
+def open_to_loopback(settings: ApiSettings) -> Callable[..., ApiSettings]:
+    def make(port: int, **more: object) -> ApiSettings:
+        inside = {"fetch_networks": (ip_network("127.0.0.0/8"),), "fetch_ports": (port,)}
+        return replace(settings, **{**inside, **more})
+
+    return make
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(4):
+        while not holds():  # noqa: ASYNC110 - it is in another process
+            await asyncio.sleep(0.005)
+
+
+async def test_a_url_is_fetched_and_the_worker_gets_a_digest(open_to_loopback, client, keys, staff: Staff, settings):
+    """Neither the URL nor the bytes reach the queue; order and places are the caller's."""
+    announce(client, keys)
+    async with listening({"/a": ok(PICTURE), "/b": ok(b"other")}) as there:
+        body = {"text": "Hi", "rid": "r1", "image_data": [there.url("/a"), "QUJD", {"url": there.url("/b?key=secret")}]}
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+            there_b = there.paths
+            response = await http.post("/v1/requests", json={**body, "image_data": body["image_data"][:2]})
+
+    assert response.status_code == 202
+    task, told = staff.next_task("interactive")
+    assert [ref.digest for ref in told.media] == [digest_of(PICTURE), digest_of(b"ABC")]
+    assert [ref.param for ref in told.media] == ["image_data[0]", "image_data[1]"]
+    assert open_store(settings.media, None, None).get(digest_of(PICTURE)) == PICTURE
+    assert b"http" not in (task.body or b"")
+    assert there_b == ["/a"]
+    assert staff.way.account() == (1, len(PICTURE) + 3)
+
+
+async def test_a_blocked_url_ends_its_request_once(settings, client, keys, way):
+    """C079: a 4xx, nothing dialled, nothing queued, and the other media of the request are dropped."""
+    announce(client, keys)
+    async with listening({"/": ok(PICTURE)}) as there:
+        sources = [there.url(), "http://169.254.169.254/latest/"]
+        guarded = replace(settings, fetch_ports=(there.port, 80))
+        async with started(guarded) as app, talking_to(app) as http:
+            response = await http.post("/generate", json={"text": "Hi", "rid": "r1", "image_data": sources})
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "blocked_address")
+    assert there.connections == 0
+    assert way.messages(lane="interactive") == []
+    assert (way.state("r1"), way.live(), way.account()) == ("rejected", [], (0, 0))
+    assert not list(open_store(settings.media, None, None).folder.iterdir())
+
+
+async def test_the_first_item_that_fails_ends_the_others(open_to_loopback, client, keys, way):
+    """Nobody waits for what is not wanted any more."""
+    announce(client, keys)
+    async with listening({"/gone": status(410), "/slow": SLOW}) as there:
+        sources = [there.url("/slow"), there.url("/gone")]
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+            async with asyncio.timeout(10):
+                response = await http.post("/generate", json={"text": "Hi", "image_data": sources})
+
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "image_data[1]")
+
+
+async def test_a_batch_with_one_url_that_fails_answers_the_others(open_to_loopback, client, keys, staff: Staff):
+    """Its slot holds the error."""
+    announce(client, keys)
+    async with listening({"/a": ok(PICTURE)}) as there:
+        body = {"text": ["one", "two"], "image_data": [there.url("/a"), there.url("/gone")]}
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+
+            def play() -> None:
+                task, _ = staff.next_task("interactive")
+                staff.way.begin(task.rid, task.token)
+                staff.way.park(task.rid)
+                staff.way.claim()
+                staff.finish(task.rid, End.done(result("fine")))
+
+            good, bad = (await meanwhile(http.post("/generate", json=body), play)).json()
+
+    assert good["text"] == "fine"
+    assert (bad["error"]["code"], bad["error"]["param"]) == ("media_unavailable", "image_data[1]")
+
+
+@pytest.mark.parametrize("how", ["cancelled", "left", "expired"])
+async def test_a_request_can_end_while_its_media_are_fetched(open_to_loopback, client, keys, way, how):
+    """C096: whoever cancels it, leaves it, or lets its time pass; nothing is queued afterwards."""
+    announce(client, keys)
+    async with AsyncExitStack() as stack:
+        there = await stack.enter_async_context(listening({"/": SLOW}))
+        app = await stack.enter_async_context(started(open_to_loopback(there.port)))
+        async with talking_to(app) as http:
+            seconds = 0.5 if how == "expired" else 60
+            body = {"text": "Hi", "rid": "r1", "image_data": there.url(), "timeout_s": seconds}
+            caller = Caller(app, "/generate", body)
+            call = asyncio.ensure_future(caller.call())
+            await until(lambda: there.connections and way.live() == ["r1"])
+            if how == "cancelled":
+                assert (await http.delete("/v1/requests/r1")).status_code == 200
+            elif how == "left":
+                caller.leave()
+            async with asyncio.timeout(10):
+                await call
+
+    wanted = {"cancelled": ("cancelled", 499), "left": ("cancelled", None), "expired": ("failed", 504)}[how]
+    assert (way.state("r1"), caller.status if how != "left" else None) == wanted
+    assert way.messages(lane="interactive") == []
+    assert way.live() == []
+
+
+async def test_urls_can_be_switched_off(settings, client, keys):
+    """Then every one of them is a 400."""
+    announce(client, keys)
+    async with started(replace(settings, fetch=False)) as app, talking_to(app) as http:
+        response = await http.post("/generate", json={"text": "Hi", "image_data": "https://example.org/a.png"})
+
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "unsupported_source")
+
+
+async def test_files_are_read_below_their_roots_alone(settings, client, keys, staff: Staff, tmp_path):
+    """C084: off without a root."""
+    announce(client, keys)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "a.png").write_bytes(PICTURE)
+    body = {"text": "Hi", "rid": "r1", "image_data": f"file://{tmp_path}/root/a.png"}
+    async with started(settings) as app, talking_to(app) as http:
+        off = await http.post("/generate", json=body)
+    async with started(replace(settings, file_roots=((tmp_path / "root").resolve(),))) as app, talking_to(app) as http:
+        on = await http.post("/v1/requests", json=body)
+
+    assert (off.status_code, off.json()["error"]["code"]) == (400, "unsupported_source")
+    assert on.status_code == 202
+    assert staff.next_task("interactive")[1].media[0].digest == digest_of(PICTURE)
