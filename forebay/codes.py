@@ -109,6 +109,7 @@ CODES: dict[str, Code] = {
     "media_store_full": Code(503, "The media store has no room.", _LATER),
     "media_missing": Code(503, "Media were gone before they were read.", _AGAIN),
     "redis_unavailable": Code(503, "The request store cannot be reached.", _LATER),
+    "redis_full": Code(503, "The request store has no memory left for new requests.", _LATER),
     "redis_refused": Code(503, "The request store refused a step.", _LATER),
     "request_lost": Code(503, "The request store no longer knows the request.", _AGAIN),
     "answer_restarted": Code(503, "A chat stream was begun anew and went on differently.", _AGAIN),

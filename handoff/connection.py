@@ -72,12 +72,14 @@ def redis_failures() -> Iterator[None]:
     """Turn what redis-py raises into a failure that a caller understands.
 
     Raises:
-        Failed: ``redis_unavailable``, 503.
+        Failed: ``redis_unavailable``, ``redis_full`` or ``redis_refused``, 503.
     """
     try:
         yield
     except BrokenConnection as error:
         raise Failed("redis_unavailable", "the request store cannot be reached", status=503, retry_after_s=2) from error
+    except redis.exceptions.OutOfMemoryError as error:
+        raise Failed("redis_full", "the request store is full", status=503, retry_after_s=5) from error
     except redis.ResponseError as error:
         raise Failed(
             "redis_refused", f"the request store refused a step: {error}", status=503, retry_after_s=2

@@ -27,11 +27,19 @@ class Move(Generic[T]):
     read: Callable[[Any], T]
 
 
+_NEW_WORK = frozenset({"accept", "enqueue"})
+_ALSO_WHEN_FULL = "#!lua flags=allow-oom\n"
+
+
 @cache
 def source(name: str) -> str:
-    """The script with the shared prelude before it."""
+    """The script with the shared prelude before it.
+
+    A Redis that is full takes no new work, and lets what is in it go on to its end, which is what makes room again.
+    """
     folder = files("handoff") / "lua"
-    return (folder / "prelude.lua").read_text() + (folder / f"{name}.lua").read_text()
+    first = "" if name in _NEW_WORK else _ALSO_WHEN_FULL
+    return first + (folder / "prelude.lua").read_text() + (folder / f"{name}.lua").read_text()
 
 
 @cache
