@@ -16,6 +16,7 @@ from api.intake import unless_gone
 from api.routes.found import find
 from api.routes.generate import EventStream, sse
 from api.routes.openapi import LOOK, gives_text, parameter
+from api.routes.requests import show
 from api.tenants import Tenant, tenant_of
 from forebay.errors import Failed, Rejected
 from handoff.log import BEGINNING, Closed, Entry, Moved, Said, follow, has_more, is_entry_id
@@ -37,6 +38,8 @@ _LOOK_UP_EVERY = 5  # silences of about a second each
     summary="Follow a request: its states, its tokens, its end",
 )
 async def events(request: Request, rid: str) -> Response:
+    if not request.scope["raw_path"].endswith(b"/events"):
+        return await show(request, f"{rid}/events")  # the slash is the id's own: %2F
     context, tenant = context_of(request), tenant_of(request)
     found = await find(request, rid)
     if not found.has_log:
