@@ -12,11 +12,13 @@ import pytest
 
 from api.listing import read_listing
 from api.routes.events import Story
+from forebay.client import Status
 from forebay.errors import Rejected
 from handoff.log import Moved, Said
 from handoff.moves import End
 from tests.api.actors import Staff, announce, result
 from tests.api.process import meanwhile, started, talking_to
+from tests.support.ways import MODEL
 
 pytestmark = pytest.mark.service
 
@@ -130,10 +132,11 @@ async def test_what_cannot_be_followed_says_why(http, way):
         await http.get("/v1/requests/nobody/events"),
         await http.get("/v1/requests/waited-for/events"),
         await http.get(EVENTS, headers={"Last-Event-ID": "$"}),
+        await http.get(EVENTS, params={"after": "\u0661-\u0661"}),  # digits, but none of Redis' own
     ]
 
     told = [(one.status_code, one.json()["error"]["code"]) for one in answers]
-    assert told == [(404, "request_not_found"), (409, "no_events"), (400, "invalid_request")]
+    assert told == [(404, "request_not_found"), (409, "no_events"), *[(400, "invalid_request")] * 2]
 
 
 async def test_followers_are_counted(http, app, monkeypatch, staff: Staff):
@@ -163,6 +166,19 @@ def test_a_new_claim_begins_the_answer_anew():
     ]
 
     assert [one and one[0] for one in told] == ["token", "token", None, "state", "token"]
+
+
+async def test_a_plan_can_be_asked_for_as_anything_else(http, staff: Staff):
+    """It has a record like every request; the client finds no answer and no features in it."""
+    plan = {"prompt_tokens": 3, "items": [], "limits": {}, "timings_ms": {}}
+    asking = http.post("/v1/plan", json={"text": "Hi", "rid": "r1"})
+    await meanwhile(asking, lambda: staff.describe_next(plan))
+
+    told = (await http.get("/v1/requests/r1")).json()
+
+    assert told["result"] == {"rid": "r1", "model": MODEL, **plan}
+    status = Status.of(told)
+    assert (status.state, status.answers, status.preparation) == ("done", (), None)
 
 
 # the list
@@ -212,6 +228,7 @@ async def test_a_queued_request_tells_its_place(http):
         ({"cursor": "x"}, "cursor"),
         ({"cursor": "1."}, "cursor"),
         ({"cursor": "1. "}, "cursor"),
+        ({"cursor": "\u0661.a"}, "cursor"),
     ],
 )
 def test_a_page_that_cannot_be_is_refused_by_name(query, param):
