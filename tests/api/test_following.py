@@ -10,12 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from api.followers import Followers
 from api.listing import read_listing
 from api.routes.events import Story
 from forebay.client import Status
-from forebay.errors import Rejected
+from forebay.errors import Failed, Rejected
 from handoff.log import Moved, Said
-from handoff.moves import End
+from handoff.moves import LOG, End
 from tests.api.actors import Staff, announce, result
 from tests.api.process import meanwhile, started, talking_to
 from tests.support.ways import MODEL
@@ -149,6 +150,55 @@ async def test_followers_are_counted(http, app, monkeypatch, staff: Staff):
     assert (response.status_code, response.json()["error"]["code"]) == (503, "too_many_followers")
     monkeypatch.setattr("api.followers.MOST", 1)
     assert [(await http.get(EVENTS)).status_code for _ in range(3)] == [200] * 3
+    assert app.state.context.followers.now.total() == 0
+
+
+async def test_the_followers_of_one_tenant_keep_no_other_out(redis, monkeypatch):
+    """Each has its share of the places; where there are no keys, nobody is told from anybody."""
+    monkeypatch.setattr("api.followers.MOST_OF_A_TENANT", 1)
+    monkeypatch.setattr("api.followers.MOST", 3)
+    followers = Followers(redis)
+
+    with followers.one_more("acme"), followers.one_more("other"):
+        with pytest.raises(Failed, match="1 callers follow your requests at this process; the limit is 1"):
+            followers.one_more("acme").__enter__()
+        with followers.one_more(""), pytest.raises(Failed, match="3 callers follow requests at this process"):
+            followers.one_more("").__enter__()
+
+    assert followers.now.total() == 0
+
+
+async def test_a_follower_is_told_why_its_events_end_too_early(http, monkeypatch):
+    """As the last event, without an id: it goes on behind the one before."""
+    await http.post("/v1/requests", json=BODY)
+
+    async def broken(*_: object) -> None:
+        raise Failed("redis_unavailable", "the request store cannot be reached", status=503)
+
+    monkeypatch.setattr("api.routes.events.read_async", broken)
+
+    response = await http.get(EVENTS)
+
+    assert response.status_code == 200
+    kind, data = response.text.strip().split("\n")[-2:]
+    assert kind == "event: error"
+    assert json.loads(data.removeprefix("data: "))["error"]["code"] == "redis_unavailable"
+
+
+async def test_a_follower_is_not_told_of_another_request_that_has_its_id(http, way, client, keys):
+    """The log begins anew with the id; whoever still follows the request before learns that it is lost."""
+    await http.post("/v1/requests", json=BODY)
+    following = asyncio.ensure_future(http.get(EVENTS))
+    await asyncio.sleep(0.1)
+
+    with client.pipeline() as together:  # so that its end is not seen before it is overwritten
+        together.hset(keys.record("r1"), "state", "cancelled").delete(keys.log("r1")).execute()
+    way.accept("r1", "another", reply_to=LOG)
+    text = (await following).text
+
+    assert text.count('"state": "accepted"') <= 1
+    assert '"code": "request_lost"' in text
+    assert '"state": "done"' not in text
 
 
 def test_a_new_claim_begins_the_answer_anew():

@@ -79,6 +79,18 @@ def test_connections_that_break_again_and_again_are_an_error(client, server):
     assert len(server.asked) == 4 + 2
 
 
+def test_an_error_among_the_events_is_a_connection_that_broke_with_a_reason(client, server):
+    """They go on behind the last event; where it stays so, the reason is told."""
+    error = {"type": "server_error", "code": "redis_unavailable", "message": "m", "param": None, "rid": "r"}
+    fails = f"event: error\ndata: {json.dumps({'error': error})}\n\n"
+    server.on(EVENTS, Says(parts=[QUEUED, fails]), Says(parts=[ADMITTED, HEL, LO, END]))
+    assert [one.id for one in client.events("r")] == ["1", "2", "3", "4", "5"]
+    server.on(EVENTS, Says(parts=[fails]))
+
+    with pytest.raises(UnreachableError, match="503 redis_unavailable: m"):
+        list(client.events("r", after="5"))
+
+
 def test_an_upload_whose_connection_breaks_is_sent_again(client, server):
     """The same bytes have the same id."""
     server.on("POST /v1/media", BREAKS, Says({"id": "sha256:ab", "bytes": 5, "expires_ms": 9}, 201))
