@@ -11,7 +11,7 @@ import pytest
 
 from forebay.client import Ended, Piece, StateReached, UnreachableError
 from tests.support.clients import BOTH, either
-from tests.support.scripted import BREAKS, Says, status
+from tests.support.scripted import BREAKS, Says, refuses, status
 
 EVENTS = "GET /v1/requests/r/events"
 
@@ -89,6 +89,15 @@ def test_an_error_among_the_events_is_a_connection_that_broke_with_a_reason(clie
 
     with pytest.raises(UnreachableError, match="503 redis_unavailable: m"):
         list(client.events("r", after="5"))
+
+
+def test_an_upload_whose_deletion_went_unanswered_is_deleted(client, server):
+    """The second attempt finds nothing, which is what was wanted; an id is one part of the path whatever it holds."""
+    server.on("DELETE /v1/media/sha256:ab/..?", BREAKS, refuses(404, "media_not_found"))
+
+    client.delete_upload("sha256:ab/..?")
+
+    assert len(server.asked) == 2
 
 
 def test_an_upload_whose_connection_breaks_is_sent_again(client, server):
