@@ -105,9 +105,23 @@ class Spool:
         """Remove what has outlived its time; how many files went."""
         limit = time.time() - TTL_S
         old = [path for path in self.folder.iterdir() if _changed_at(path) < limit]
-        for path in old:
-            path.unlink(missing_ok=True)
-        return len(old)
+        return sum(self._forget(path, limit) for path in old)
+
+    def _forget(self, path: Path, limit: float) -> bool:
+        """Remove a file, unless somebody has renewed it since it was looked at.
+
+        It gets a name first by which nobody can renew it; where that came too late, it gets its own back.
+        """
+        aside = path.with_name(f".{path.name[:16]}.{secrets.token_hex(4)}")
+        try:
+            path.rename(aside)
+            if _changed_at(aside) >= limit:
+                aside.rename(path)
+                return False
+            aside.unlink()
+        except FileNotFoundError:  # another sweep was faster
+            return False
+        return True
 
 
 def _changed_at(path: Path) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from forebay import ConfigurationError, Failed
 from forebay.media import digest_of
+from handoff import media
 from handoff.connection import connect
 from handoff.keys import Keys
 from handoff.media import CHUNK_BYTES, TTL_S, RedisStore, Spool, check_digest, open_store
@@ -115,6 +116,28 @@ def test_a_sweep_bears_a_file_that_vanishes_under_it(spool, monkeypatch):
     monkeypatch.setattr(type(spool.folder), "iterdir", lambda folder: iter([folder / ".draft.1234", path]))
 
     assert spool.sweep() == 0
+
+
+def test_what_is_renewed_while_a_sweep_runs_stays(spool, monkeypatch):
+    """A request that has just been promised its upload finds it."""
+    spool.put(DIGEST, DATA)
+    [path] = spool.folder.iterdir()
+    os.utime(path, (1, 1))
+    looked_at = []
+
+    def renewed_after(path, look=media._changed_at):
+        looked_at.append(path)
+        try:
+            return look(path)
+        finally:
+            if len(looked_at) == 1:
+                assert spool.renew(DIGEST, len(DATA))
+
+    monkeypatch.setattr(media, "_changed_at", renewed_after)
+
+    assert spool.sweep() == 0
+    assert spool.get(DIGEST) == DATA
+    assert list(spool.folder.iterdir()) == [path]
 
 
 def test_a_draft_that_a_killed_process_left_goes_too(spool):
