@@ -13,7 +13,7 @@ from fastapi_offline import FastAPIOffline
 from api import errors
 from api.context import Context
 from api.doors import Doors
-from api.followers import Followers
+from api.followers import MOST, Followers
 from api.keyring import KeyRing
 from api.metrics import Metrics
 from api.register import Register
@@ -68,7 +68,7 @@ def _make_context(settings: ApiSettings, metrics: Metrics) -> Context:
     register = Register(redis, keys)
     uploads = Uploads(redis, keys, store)
     submission = Submission(settings, redis, Moves(keys), uploads, replies, register)
-    followers = Followers(connect_async(settings.redis_url, "api-followers"))
+    followers = Followers(connect_async(settings.redis_url, "api-followers", MOST))
     return Context(settings, redis, keys, store, uploads, followers, replies, register, submission, metrics)
 
 

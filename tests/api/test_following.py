@@ -140,6 +140,21 @@ async def test_what_cannot_be_followed_says_why(http, way):
     assert told == [(404, "request_not_found"), (409, "no_events"), *[(400, "invalid_request")] * 2]
 
 
+async def test_a_crowd_is_served_as_a_few_are(http, staff: Staff):
+    """Many callers that ask at once, and many that follow at once: each gets its answer."""
+    asking = [http.post("/v1/requests", json={"text": "Hi", "rid": f"r{number}"}) for number in range(300)]
+    assert {one.status_code for one in await asyncio.gather(*asking)} == {202}
+
+    following = [asyncio.ensure_future(http.get(f"/v1/requests/r{number}/events")) for number in range(300)]
+    await asyncio.sleep(0.2)
+    listing = [http.get("/v1/requests") for _ in range(300)]
+    assert {one.status_code for one in await asyncio.gather(*listing)} == {200}
+    await http.post("/abort_request", json={"abort_all": True})
+
+    ends = [read(one.text)[-1] for one in await asyncio.gather(*following)]
+    assert [(kind, data["state"]) for _, kind, data in ends] == [("end", "cancelled")] * 300
+
+
 async def test_followers_are_counted(http, app, monkeypatch, staff: Staff):
     """Each keeps a connection to Redis; beyond the limit one is told when to come again."""
     await done(http, staff)
