@@ -19,6 +19,7 @@ CONNECT_TIMEOUT_S = 3.0
 RETRIES = 2  # redis-py replays writes, so every move of ours is idempotent; more would only outlive the caller
 AT_ONCE = 64  # commands of one client; others wait, where redis-py would refuse them
 _PATIENCE_S = 10.0  # of those; longer means that Redis does not keep up
+_IN_A_PIPELINE = " of pipeline caused error: "  # before it redis-py quotes the command, with what it was to write
 MAX_BLOCK_MS = 1000  # redis-py breaks blocking reads that come near the socket timeout
 
 BrokenConnection = (redis.ConnectionError, redis.TimeoutError, OSError)
@@ -116,8 +117,9 @@ def redis_failures() -> Iterator[None]:
     except BrokenConnection as error:
         raise Failed("redis_unavailable", "the request store cannot be reached", status=503, retry_after_s=2) from error
     except redis.ResponseError as error:
+        reason = str(error).rpartition(_IN_A_PIPELINE)[2]
         raise Failed(
-            "redis_refused", f"the request store refused a step: {error}", status=503, retry_after_s=2
+            "redis_refused", f"the request store refused a step: {reason}", status=503, retry_after_s=2
         ) from error
 
 

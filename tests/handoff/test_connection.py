@@ -69,3 +69,13 @@ async def test_patience_has_an_end(redis, monkeypatch):
 
     assert (caught.value.code, caught.value.retry_after_s) == ("redis_unavailable", 2)
     await asyncio.gather(*blocked)
+
+
+def test_what_redis_refuses_is_told_without_what_was_to_be_written(client):
+    """Redis-py quotes the command of a pipeline; its reason is enough for a caller."""
+    client.set("test:text", "x")
+
+    with pytest.raises(Failed, match="refused a step: WRONGTYPE") as caught, redis_failures():
+        client.pipeline(transaction=False).lpush("test:text", "what nobody may see").execute()
+
+    assert "nobody" not in caught.value.message

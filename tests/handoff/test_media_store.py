@@ -222,3 +222,17 @@ def test_a_store_that_does_not_exist_is_refused(spec, client, keys):
         open_store(spec, client, keys)
 
     assert repr(spec) in str(caught.value)
+
+
+def test_a_redis_without_room_is_a_full_store(client, keys):
+    """As a full disk is; the error quotes nothing of what was to be written, and less fits all the same."""
+    client.config_set("maxmemory", client.info("memory")["used_memory"] + (3 << 20))
+    try:
+        with pytest.raises(Failed, match=r"cannot take 8388608 bytes: Redis may have no more memory$") as caught:
+            RedisStore(client, keys).put(DIGEST, bytes(8 << 20))
+    finally:
+        client.config_set("maxmemory", 0)
+
+    assert (caught.value.code, caught.value.status, caught.value.retry_after_s) == ("media_store_full", 503, 5)
+    with pytest.raises(Failed, match="no longer in the store"):
+        RedisStore(client, keys).get(DIGEST)
