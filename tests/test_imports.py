@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "forebay": {"pydantic", "msgpack", "numpy", "click", "rich", "httpx"},
     "handoff": {"forebay", "celery", "kombu", "msgpack", "numpy", "redis"},
     "api": {
-        *("forebay", "handoff", "click", "fastapi", "msgpack", "prometheus_client"),
+        *("forebay", "handoff", "click", "fastapi", "fastapi_offline", "msgpack", "prometheus_client"),
         *("pybase64", "pydantic", "starlette", "uvicorn"),
     },
     "workers": {
