@@ -7,6 +7,7 @@ from typing import Any
 
 from api.replies import Ended
 from forebay.errors import Failed, Problem
+from forebay.task import Kind
 from handoff.history import Brief
 from handoff.record import Record
 
@@ -98,7 +99,7 @@ def status(found: Record, rid: str, position: int | None = None) -> dict[str, An
 def _result(found: Record, rid: str) -> dict[str, Any] | list[dict[str, Any]] | None:
     if found.result is None:
         return None
-    if found.kind == "preprocess":
+    if found.kind != Kind.GENERATE:
         return {"rid": rid, "model": found.model, **found.result}
     elapsed_s = (found.times_ms["end"] - found.times_ms["accepted"]) / 1000
     return one_or_all(generations(rid, found.result, elapsed_s))

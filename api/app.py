@@ -16,7 +16,7 @@ from api.doors import Doors
 from api.fetch.dial import GuardedBackend
 from api.fetch.fetcher import PERMITS, Fetcher
 from api.fetch.hop import Hops, Proxies, Timeouts
-from api.followers import Followers
+from api.followers import MOST, Followers
 from api.keyring import KeyRing
 from api.metrics import Metrics
 from api.register import Register
@@ -72,7 +72,7 @@ def _make_context(settings: ApiSettings, metrics: Metrics) -> Context:
     uploads = Uploads(redis, keys, store)
     fetcher = make_fetcher(settings)
     submission = Submission(settings, redis, Moves(keys), uploads, fetcher, replies, register)
-    followers = Followers(connect_async(settings.redis_url, "api-followers"))
+    followers = Followers(connect_async(settings.redis_url, "api-followers", MOST))
     return Context(settings, redis, keys, store, uploads, fetcher, followers, replies, register, submission, metrics)
 
 

@@ -101,7 +101,10 @@ def read_chat(raw: bytes, limits: Limits) -> ChatCall:
 def _sampling(body: ChatBody) -> dict[str, Any]:
     given = {name: getattr(body, name) for name in _FOR_THE_ENGINE}
     given["max_new_tokens"] = body.max_completion_tokens or body.max_tokens
-    return {name: value for name, value in given.items() if value is not None}
+    kept = {name: value for name, value in given.items() if value is not None}
+    for name, value in kept.items():
+        extensions.check_carried(value, name)
+    return kept
 
 
 @dataclass(slots=True)

@@ -75,8 +75,13 @@ def rids(given: str | list[str] | None, prompts: int | None) -> list[str | None]
     return [_rid(rid, f"rid[{number}]") for number, rid in enumerate(given)]
 
 
+def is_rid(text: str) -> bool:
+    """Whether a request may be called so. HTTP clients take ``.`` and ``..`` out of a path, however it is written."""
+    return _RID.fullmatch(text) is not None and text not in (".", "..")
+
+
 def _rid(rid: str | None, param: str) -> str | None:
-    if rid and not _RID.fullmatch(rid):
+    if rid and not is_rid(rid):
         message = f"{param} must be 1 to 128 printable ASCII characters without spaces, got {len(rid)} characters"
         raise Rejected("invalid_rid", message, param=param)
     return rid or None

@@ -35,7 +35,7 @@ def install(app: FastAPI, metrics: Metrics) -> None:
     async def ours(request: Request, error: Exception) -> JSONResponse:
         problem = error.problem if isinstance(error, EndedBadly) else Problem.of(error)
         if not isinstance(error, EndedBadly):  # that one was counted by its route, with its model
-            metrics.refused(request.url.path, problem)
+            metrics.refused(request.scope["path"], problem)
         return respond(problem, getattr(request.state, "rid", None))
 
     app.add_middleware(RequestIds)

@@ -97,6 +97,10 @@ def read_keys(text: str, default: Quota = FREE) -> dict[str, Tenant]:
         first = error.errors()[0]
         place = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, first["loc"])))
         raise ValueError(f"{place}: {first['msg']}") from error
+    hashes = [key.sha256 for key in found.keys]
+    twice = next((number for number, one in enumerate(hashes) if one in hashes[:number]), None)
+    if twice is not None:
+        raise ValueError(f"keys[{twice}].sha256: another entry has the same key")
     strangers = sorted(set(found.tenants) - {key.tenant for key in found.keys})
     if strangers:
         raise ValueError(f"tenants.{strangers[0]} has limits and no key")
@@ -144,7 +148,7 @@ class KeyRing:
             if self._stamp() != self._seen:
                 self._read()
                 log.info("API keys read again", extra={"keys": len(self._tenants)})
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             log.error("API keys stay as they were", extra={"path": str(self.path), "reason": str(error)})
 
     def _read(self) -> None:

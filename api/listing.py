@@ -12,7 +12,7 @@ from handoff.history import Brief, Mark
 
 DEFAULT, MOST = 50, 200
 STATES = (*map(str, State), "live", "ended")
-_CURSOR = re.compile(r"(\d{1,16})\.([\x21-\x7e]{1,128})")
+_CURSOR = re.compile(r"([0-9]{1,16})\.([\x21-\x7e]{1,128})")
 
 
 @dataclass(frozen=True, slots=True)

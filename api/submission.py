@@ -78,9 +78,12 @@ class Submission:
                 await self._enqueue_unless_ended(submitted, task, watch)
                 yield submitted, watch
 
-    async def cancel(self, inside: str) -> str:
-        """Cancel a request by its name within the tier; the state it was in, empty when unknown."""
-        return await perform_async(self.redis, self.moves.cancel(inside))
+    async def cancel(self, inside: str, token: str = "") -> str:
+        """Cancel a request by its name within the tier; the state it was in, empty when unknown.
+
+        With a ``token`` it is that acceptance alone: its id may have been used again.
+        """
+        return await perform_async(self.redis, self.moves.cancel(inside, token))
 
     @asynccontextmanager
     async def _accepted(
@@ -102,7 +105,7 @@ class Submission:
             await self._end(submitted, Problem.of(error))
             raise
         except BaseException:  # the caller has gone, or this process stops
-            cancelling = asyncio.ensure_future(self.cancel(submitted.inside))
+            cancelling = asyncio.ensure_future(self.cancel(submitted.inside, submitted.token))
             self.cancelling.add(cancelling)
             cancelling.add_done_callback(self.cancelling.discard)
             await asyncio.shield(cancelling)

@@ -33,7 +33,9 @@ CODES: dict[str, Code] = {
     "field_too_large": Code(400, "A field that is carried unread is larger than 1 MiB.", "Send less."),
     "length_mismatch": Code(400, "A list has another length than its batch.", "One entry a prompt."),
     "batch_too_large": Code(400, "More prompts than `FOREBAY_MAX_PROMPTS`.", "Split the batch."),
-    "invalid_rid": Code(400, "A request id that is none.", "1 to 128 printable characters without spaces."),
+    "invalid_rid": Code(
+        400, "A request id that is none.", "1 to 128 printable characters without spaces; not a dot or two."
+    ),
     "duplicate_rid": Code(
         409, "The id is of a request that is running; 400: it stands twice in a batch.", "Take another."
     ),

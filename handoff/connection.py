@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,9 @@ from forebay.errors import ConfigurationError, Failed
 SOCKET_TIMEOUT_S = 5.0  # above the longest blocking read, which is 2 s
 CONNECT_TIMEOUT_S = 3.0
 RETRIES = 2  # redis-py replays writes, so every move of ours is idempotent; more would only outlive the caller
+AT_ONCE = 64  # commands of one client; others wait, where redis-py would refuse them
+_PATIENCE_S = 10.0  # of those; longer means that Redis does not keep up
+_IN_A_PIPELINE = " of pipeline caused error: "  # before it redis-py quotes the command, with what it was to write
 MAX_BLOCK_MS = 1000  # redis-py breaks blocking reads that come near the socket timeout
 
 BrokenConnection = (redis.ConnectionError, redis.TimeoutError, OSError)
@@ -40,10 +44,44 @@ def connect(url: str, role: str) -> Client:
     return redis.Redis.from_url(url, retry=retry, **_options(url, role))
 
 
-def connect_async(url: str, role: str) -> AsyncClient:
-    """An asyncio client."""
+def connect_async(url: str, role: str, at_once: int = AT_ONCE) -> AsyncClient:
+    """An asyncio client with as many connections as commands may be under way."""
     retry = redis.asyncio.retry.Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
-    return redis.asyncio.Redis.from_url(url, retry=retry, **_options(url, role))
+    return redis.asyncio.Redis.from_pool(_PatientPool.from_url(url, retry=retry, places=at_once, **_options(url, role)))
+
+
+class _PatientPool(redis.asyncio.ConnectionPool):
+    """Hands out a number of connections; whoever comes then waits for one, first come, first served.
+
+    redis-py has a pool that waits, but one whose waiters may miss their turn when another is cancelled.
+    """
+
+    def __init__(self, *, places: int, **options: Any) -> None:
+        super().__init__(max_connections=1 << 30, **options)
+        self._places = asyncio.Semaphore(places)
+        self._handed_out: set[Any] = set()
+
+    async def get_connection(self, *given: Any, **named: Any) -> Any:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise redis.ConnectionError("no connection became free in time") from error
+        try:
+            connection = await super().get_connection(*given, **named)  # type: ignore[no-untyped-call]
+        except BaseException:
+            self._places.release()
+            raise
+        self._handed_out.add(connection)
+        return connection
+
+    async def release(self, connection: Any) -> None:
+        try:
+            await super().release(connection)
+        finally:
+            if connection in self._handed_out:  # one that could not be made comes back without having been
+                self._handed_out.remove(connection)
+                self._places.release()
 
 
 def require(url: str) -> None:
@@ -81,8 +119,9 @@ def redis_failures() -> Iterator[None]:
     except redis.exceptions.OutOfMemoryError as error:
         raise Failed("redis_full", "the request store is full", status=503, retry_after_s=5) from error
     except redis.ResponseError as error:
+        reason = str(error).rpartition(_IN_A_PIPELINE)[2]
         raise Failed(
-            "redis_refused", f"the request store refused a step: {error}", status=503, retry_after_s=2
+            "redis_refused", f"the request store refused a step: {reason}", status=503, retry_after_s=2
         ) from error
 
 

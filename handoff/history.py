@@ -51,11 +51,13 @@ async def page(
         Failed: Redis cannot be reached.
     """
     found: list[Brief] = []
-    looked_at = 0
+    looked_at, last = 0, after
     while looked_at < _MOST_LOOKED_AT:
         rows = await _rows(client, keys.asked(tenant), looked_at, after)
         looked_at += len(rows)
-        older = [row for row in rows if after is None or (row.at_ms, row.rid) < (after.at_ms, after.rid)]
+        # What has come in the meantime shifts the others: some are seen again.
+        older = [row for row in rows if last is None or (row.at_ms, row.rid) < (last.at_ms, last.rid)]
+        last = older[-1] if older else last
         for mark, brief in zip(older, await _briefs(client, keys, older), strict=True):
             if brief is not None and wanted(brief):
                 found.append(brief)
@@ -63,7 +65,7 @@ async def page(
                     return found, mark
         if len(rows) < _AT_ONCE:
             return found, None
-    return found, rows[-1]
+    return found, last
 
 
 async def _rows(client: AsyncClient, asked: str, offset: int, after: Mark | None) -> list[Mark]:

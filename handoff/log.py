@@ -16,7 +16,7 @@ from handoff.connection import MAX_BLOCK_MS, AsyncClient, redis_failures
 from handoff.keys import Keys
 
 BEGINNING = "0-0"
-_ID = re.compile(r"\d{1,19}-\d{1,19}")
+_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 _AT_ONCE = 500
 
 

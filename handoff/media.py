@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from redis.exceptions import OutOfMemoryError
+
 from forebay.errors import ConfigurationError, Failed
 from forebay.media import digest_of
 from handoff.connection import Client, redis_failures
@@ -55,6 +57,11 @@ def _missing(digest: str) -> Failed:
     return Failed("media_missing", f"the media {digest[:19]}… are no longer in the store", status=503)
 
 
+def _full(size: int, reason: str | None) -> Failed:
+    message = f"the media store cannot take {size} bytes: {reason}"
+    return Failed("media_store_full", message, status=503, retry_after_s=5)
+
+
 class Spool:
     """Media as files of one directory."""
 
@@ -84,8 +91,7 @@ class Spool:
             draft.rename(path)
         except OSError as error:
             draft.unlink(missing_ok=True)
-            problem = f"the media store cannot take {len(data)} bytes: {error.strerror}"
-            raise Failed("media_store_full", problem, status=503, retry_after_s=5) from error
+            raise _full(len(data), error.strerror) from error
 
     def renew(self, digest: str, size_bytes: int) -> bool:
         """Begin the time of bytes anew; ``False`` when they are not there."""
@@ -105,9 +111,23 @@ class Spool:
         """Remove what has outlived its time; how many files went."""
         limit = time.time() - TTL_S
         old = [path for path in self.folder.iterdir() if _changed_at(path) < limit]
-        for path in old:
-            path.unlink(missing_ok=True)
-        return len(old)
+        return sum(self._forget(path, limit) for path in old)
+
+    def _forget(self, path: Path, limit: float) -> bool:
+        """Remove a file, unless somebody has renewed it since it was looked at.
+
+        It gets a name first by which nobody can renew it; where that came too late, it gets its own back.
+        """
+        aside = path.with_name(f".{path.name[:16]}.{secrets.token_hex(4)}")
+        try:
+            path.rename(aside)
+            if _changed_at(aside) >= limit:
+                aside.rename(path)
+                return False
+            aside.unlink()
+        except FileNotFoundError:  # another sweep was faster
+            return False
+        return True
 
 
 def _changed_at(path: Path) -> float:
@@ -125,14 +145,21 @@ class RedisStore:
         self._keys = keys
 
     def put(self, digest: str, data: bytes) -> None:
-        """Store ``data``; its size is written last, so that whoever finds the size finds every chunk."""
+        """Store ``data``; its size is written last, so that whoever finds the size finds every chunk.
+
+        Raises:
+            Failed: ``media_store_full``, when Redis is.
+        """
         name = self._keys.media(check_digest(digest))
         with redis_failures():
             pipe = self._client.pipeline(transaction=False)
             for number, start in enumerate(range(0, len(data), CHUNK_BYTES)):
                 pipe.set(f"{name}:{number}", data[start : start + CHUNK_BYTES], ex=TTL_S + 60)
             pipe.set(name, len(data), ex=TTL_S)
-            pipe.execute()
+            try:
+                pipe.execute()
+            except OutOfMemoryError as error:
+                raise _full(len(data), "Redis may have no more memory") from error
 
     def renew(self, digest: str, size_bytes: int) -> bool:
         """Begin the time of bytes anew; ``False`` when they are not there, or not all of them."""

@@ -186,10 +186,13 @@ class Moves:
         args = (fence.kind, fence.value, end.state, RETENTION_MS, problem, end.result)
         return self._move("finish", rid, *args, read=_read_moved)
 
-    def cancel(self, rid: str) -> Move[str]:
-        """Cancel; the reply is the state before, empty for an unknown request."""
+    def cancel(self, rid: str, token: str = "") -> Move[str]:
+        """Cancel; the reply is the state before, empty for an unknown request.
+
+        With the ``token`` of an acceptance nothing happens to a later request of the same id.
+        """
         problem = msgpack.packb(Problem("cancelled", "the request was cancelled", 499).as_map())
-        return self._move("cancel", rid, RETENTION_MS, problem, read=_text)
+        return self._move("cancel", rid, RETENTION_MS, problem, token, read=_text)
 
     def replay(self, rid: str, seen: Seen, attempt: int, node: str, lane: str, message: bytes) -> Move[Moved]:
         """Queue the request again as ``attempt``, if it still is as it was ``seen``."""

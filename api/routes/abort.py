@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from api.columns import is_rid
 from api.context import context_of
 from api.intake import read_body
 from api.routes.openapi import LOOK, abort_body, gives
@@ -41,6 +42,6 @@ async def abort(request: Request) -> Response:
             asked = texts(await context.redis.zrange(context.keys.asked(tenant.name), 0, -1))
         for rid in asked:
             await context.submission.cancel(rid)
-    elif body.rid:
+    elif body.rid and is_rid(body.rid):  # any other text is no request's
         await context.submission.cancel(tenant.inside(body.rid))
     return Response(status_code=200)

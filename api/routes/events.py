@@ -16,8 +16,10 @@ from api.intake import unless_gone
 from api.routes.found import find
 from api.routes.generate import EventStream, sse
 from api.routes.openapi import LOOK, gives_events, parameter
+from api.routes.requests import show
 from api.tenants import Tenant, tenant_of
-from forebay.errors import Failed, Rejected
+from forebay.errors import Failed, Problem, Rejected
+from forebay.states import State
 from handoff.log import BEGINNING, Closed, Entry, Moved, Said, follow, has_more, is_entry_id
 from handoff.record import Record, read_async
 
@@ -38,6 +40,8 @@ _LOOK_UP_EVERY = 5  # silences of about a second each
     summary="Follow a request: its states, its tokens, its end",
 )
 async def events(request: Request, rid: str) -> Response:
+    if not request.scope["raw_path"].endswith(b"/events"):
+        return await show(request, f"{rid}/events")  # the slash is the id's own: %2F
     context, tenant = context_of(request), tenant_of(request)
     found = await find(request, rid)
     if not found.has_log:
@@ -59,24 +63,36 @@ def _seen(request: Request) -> str | None:
 
 
 async def _events(context: Context, tenant: Tenant, found: Record, after: str) -> AsyncGenerator[bytes, None]:
-    with context.followers.one_more():
+    """Everything behind ``after``. What goes wrong once it has begun is its last event, and has no id to go on from."""
+    with context.followers.one_more(tenant.name):
         yield b""
-        story, silences = Story(), 0
-        async with aclosing(follow(context.followers.client, context.keys, found.rid, after)) as entries:
-            async for entry in entries:
-                if entry is None:
-                    silences += 1
-                    yield b": waiting\n\n"  # also finds out whether the caller is still there
-                    if silences % _LOOK_UP_EVERY or not await _is_over(context, found):
-                        continue
-                    entry = Closed(after)
-                after = entry.id
-                told = story.tell(entry)
-                if told is not None:
-                    yield _event(entry.id, *told)
-                if isinstance(entry, Closed):
-                    yield _event(entry.id, "end", await _end(context, tenant, found))
-                    return
+        try:
+            async with aclosing(_told(context, tenant, found, after)) as told:
+                async for part in told:
+                    yield part
+        except Failed as error:
+            yield b"event: error\n" + sse(Problem.of(error).body(tenant.outside(found.rid)))
+
+
+async def _told(context: Context, tenant: Tenant, found: Record, after: str) -> AsyncGenerator[bytes, None]:
+    story, silences = Story(), 0
+    async with aclosing(follow(context.followers.client, context.keys, found.rid, after)) as entries:
+        async for entry in entries:
+            if entry is None:
+                silences += 1
+                yield b": waiting\n\n"  # also finds out whether the caller is still there
+                if silences % _LOOK_UP_EVERY or not await _is_over(context, found):
+                    continue
+                entry = Closed(after)
+            elif isinstance(entry, Moved) and entry.state == State.ACCEPTED:
+                await _now(context, found)  # the log may have become another request's, which begins like this
+            after = entry.id
+            told = story.tell(entry)
+            if told is not None:
+                yield _event(entry.id, *told)
+            if isinstance(entry, Closed):
+                yield _event(entry.id, "end", status(await _now(context, found), tenant.outside(found.rid)))
+                return
 
 
 async def _is_over(context: Context, found: Record) -> bool:
@@ -85,11 +101,16 @@ async def _is_over(context: Context, found: Record) -> bool:
     return now is None or now.token != found.token or now.state.is_end
 
 
-async def _end(context: Context, tenant: Tenant, found: Record) -> dict[str, Any]:
+async def _now(context: Context, found: Record) -> Record:
+    """How the request stands by now.
+
+    Raises:
+        Failed: its record is gone, or its id means another request.
+    """
     now = await read_async(context.redis, context.keys, found.rid)
     if now is None or now.token != found.token:
         raise Failed("request_lost", "the request store no longer knows this request", status=503)
-    return status(now, tenant.outside(now.rid))
+    return now
 
 
 def _event(id_: str, kind: str, data: dict[str, Any]) -> bytes:

@@ -23,14 +23,22 @@ class Address:
         """What was given, else what the environment says, else this machine without a key.
 
         Raises:
-            ConfigurationError: an address without http:// or https://.
+            ConfigurationError: an address without http:// or https://, or a key that cannot be sent.
         """
         found = url or environ.get(URL_VARIABLE) or DEFAULT_URL
         if not found.startswith(("http://", "https://")):
             raise ConfigurationError(f"the API's address {found!r} must begin with http:// or https://")
-        return cls(found.rstrip("/"), api_key or environ.get(KEY_VARIABLE) or None)
+        return cls(found.rstrip("/"), _read_key(api_key or environ.get(KEY_VARIABLE) or ""))
 
     @property
     def headers(self) -> dict[str, str]:
         """What goes with every request."""
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+
+def _read_key(text: str) -> str | None:
+    """A key as a file or a variable has it, perhaps with a line's end; it is never shown, not even a wrong one."""
+    key = text.strip()
+    if not all("!" <= character <= "~" for character in key):
+        raise ConfigurationError("an API key is printable ASCII without spaces; this one is not")
+    return key or None

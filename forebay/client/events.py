@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from forebay.client.errors import UnreachableError
+from forebay.client.errors import UnreachableError, failure_in
 from forebay.client.sse import EventReader, ServerEvent
 from forebay.client.statuses import Status
 from forebay.client.talk import Pause, Reply, Retries, Send, Talk, exchange, path_of
@@ -91,8 +91,15 @@ class Following:
         return reply
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """The events that these bytes complete."""
+        """The events that these bytes complete.
+
+        Raises:
+            UnreachableError: the API says why it cannot go on; it is a connection that broke, with a reason.
+        """
         for sent in self._reader.feed(data):
+            if sent.name == "error":
+                reason = failure_in(json.loads(sent.data)["error"])
+                raise UnreachableError(f"the events ended before the request did: {reason}", was_sent=True)
             event = read_event(sent)
             self.last = sent.id or self.last
             self._breaks = 0

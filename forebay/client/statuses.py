@@ -76,6 +76,7 @@ class Status:
         result = told["result"]
         results = result if isinstance(result, list) else [] if result is None else [result]
         is_answered = all("meta_info" in one for one in results)
+        is_prepared = bool(results) and "processor" in results[0]
         return cls(
             rid=told["rid"],
             state=State(told["state"]),
@@ -87,7 +88,7 @@ class Status:
             times_ms=told["times_ms"],
             worker_ms=told["worker_ms"],
             answers=tuple(Answer.of(one, index) for index, one in enumerate(results)) if is_answered else (),
-            preparation=None if is_answered else Preparation.of(results[0]),
+            preparation=Preparation.of(results[0]) if is_prepared else None,
             error=None if told["error"] is None else failure_in(told["error"]),
             raw=told,
         )

@@ -177,7 +177,7 @@ class Client:
         return self._lead(self._verbs.has_upload(identity))
 
     def delete_upload(self, identity: str) -> None:
-        """Keep media no longer."""
+        """Keep media no longer. Harmless where they are not kept."""
         self._lead(self._verbs.delete_upload(identity))
 
     def models(self) -> list[Model]:

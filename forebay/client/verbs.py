@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from forebay.client.answers import Answer
 from forebay.client.bodies import chat_body, is_for_several, request_body
@@ -108,7 +109,7 @@ class Verbs:
 
     def has_upload(self, identity: str) -> Talk[bool]:
         try:
-            yield from exchange(Send("HEAD", f"/v1/media/{identity}", is_repeatable=True), self.retries)
+            yield from exchange(Send("HEAD", _path_of_upload(identity), is_repeatable=True), self.retries)
         except RequestFailedError as error:
             if error.status == 404:
                 return False
@@ -116,11 +117,19 @@ class Verbs:
         return True
 
     def delete_upload(self, identity: str) -> Talk[None]:
-        yield from exchange(Send("DELETE", f"/v1/media/{identity}", is_repeatable=True), self.retries)
+        try:
+            yield from exchange(Send("DELETE", _path_of_upload(identity), is_repeatable=True), self.retries)
+        except RequestFailedError as error:
+            if error.code != "media_not_found":  # which it is too when the answer to a first attempt was lost
+                raise
 
     def models(self) -> Talk[list[Model]]:
         reply = yield from exchange(Send("GET", "/v1/models", is_repeatable=True), self.retries)
         return [Model(one["id"], one["engine"]) for one in reply.json()["data"]]
+
+
+def _path_of_upload(identity: str) -> str:
+    return f"/v1/media/{quote(identity, safe=':')}"
 
 
 def _for_one(body: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,9 @@ if most_bytes > 0 and has_bytes + size > most_bytes then
 end
 if rate > 0 then
   -- Each request takes its share of a second; one second's worth may come at once.
+  -- Nobody has to wait for longer than this rate has it: it may have been lower before, or the clock been ahead.
   local share = 1000 / rate
+  next_free = math.min(next_free, now + math.max(1000, share))
   local earliest = math.max(next_free, now) + share - math.max(1000, share)
   if earliest > now then
     return {'over', 'rate', 0, ARGV[11], whole(math.ceil(earliest - now))}
@@ -46,5 +48,6 @@ redis.call('ZADD', prefix .. 'due', next_look(now, ARGV[5], deadline), ARGV[2])
 redis.call('ZREM', prefix .. 'ended:' .. tenant, ARGV[2])
 redis.call('ZADD', prefix .. 'asked:' .. tenant, whole(now), ARGV[2])
 redis.call('PERSIST', prefix .. 'asked:' .. tenant)
+redis.call('PERSIST', prefix .. 'ended:' .. tenant)
 tell_state(reply, ARGV[2], 'accepted', 1)
 return {'ok', deadline}

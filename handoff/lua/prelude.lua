@@ -67,9 +67,8 @@ local function finish(record, rid, state, retention_ms, problem, result)
     redis.call('ZREM', lane_key('line', f[2], f[9]), rid)
   end
   local live = redis.call('HINCRBY', prefix .. 'tenant:' .. tenant, 'live', -1)
-  redis.call('HINCRBY', prefix .. 'tenant:' .. tenant, 'bytes', -f[8])
+  redis.call('HINCRBY', prefix .. 'tenant:' .. tenant, 'bytes', whole(0 - tonumber(f[8])))
   redis.call('ZADD', prefix .. 'ended:' .. tenant, whole(now), rid)
-  redis.call('PEXPIRE', prefix .. 'ended:' .. tenant, retention_ms)
   forget_old(tenant, now, tonumber(retention_ms))
   redis.call('ZREM', prefix .. 'due', rid)
   redis.call('ZREM', lane_key('parked', f[2], f[3]), rid)
@@ -78,7 +77,9 @@ local function finish(record, rid, state, retention_ms, problem, result)
   redis.call('HDEL', record, 'body', 'ticket')
   redis.call('PEXPIRE', record, retention_ms)
   if live == 0 then
+    -- Together: what is still asked about would otherwise never be found to have ended.
     redis.call('PEXPIRE', prefix .. 'asked:' .. tenant, retention_ms)
+    redis.call('PEXPIRE', prefix .. 'ended:' .. tenant, retention_ms)
   end
   tell(f[4], rid, 'event', 'end', 'token', f[6], 'state', state, 'problem', problem, 'result', result)
   if f[4] == LOG then

@@ -164,3 +164,24 @@ def test_what_cannot_be_carried_is_refused():
     raw = b'{"messages": [{"role": "user", "content": "x", "extra": 99999999999999999999}]}'
     with pytest.raises(Rejected, match="beyond 64 bits"):
         read_chat(raw, Limits())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("stop", '"\\ud800"', "invalid_text"),
+        ("stop", '["a", "\\ud800"]', "invalid_text"),
+        ("top_k", "1" + "0" * 30, "invalid_number"),
+        ("max_tokens", "1" + "0" * 30, "invalid_number"),
+        ("stop", '"' + "x" * (2 << 20) + '"', "field_too_large"),
+    ],
+)
+def test_what_the_engine_is_to_get_must_be_fit_to_be_carried(field, value, code):
+    """As in sampling_params of /generate; the field is named."""
+    raw = f'{{"messages": [{{"role": "user", "content": "x"}}], "{field}": {value}}}'.encode()
+
+    with pytest.raises(Rejected) as caught:
+        read_chat(raw, Limits())
+
+    assert caught.value.code == code
+    assert caught.value.param.partition("[")[0] in (field, "max_new_tokens")

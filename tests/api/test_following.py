@@ -10,13 +10,16 @@ from typing import Any
 import httpx
 import pytest
 
+from api.followers import Followers
 from api.listing import read_listing
 from api.routes.events import Story
-from forebay.errors import Rejected
+from forebay.client import Status
+from forebay.errors import Failed, Rejected
 from handoff.log import Moved, Said
-from handoff.moves import End
+from handoff.moves import LOG, End
 from tests.api.actors import Staff, announce, result
 from tests.api.process import meanwhile, started, talking_to
+from tests.support.ways import MODEL
 
 pytestmark = pytest.mark.service
 
@@ -130,10 +133,26 @@ async def test_what_cannot_be_followed_says_why(http, way):
         await http.get("/v1/requests/nobody/events"),
         await http.get("/v1/requests/waited-for/events"),
         await http.get(EVENTS, headers={"Last-Event-ID": "$"}),
+        await http.get(EVENTS, params={"after": "\u0661-\u0661"}),  # digits, but none of Redis' own
     ]
 
     told = [(one.status_code, one.json()["error"]["code"]) for one in answers]
-    assert told == [(404, "request_not_found"), (409, "no_events"), (400, "invalid_request")]
+    assert told == [(404, "request_not_found"), (409, "no_events"), *[(400, "invalid_request")] * 2]
+
+
+async def test_a_crowd_is_served_as_a_few_are(http, staff: Staff):
+    """Many callers that ask at once, and many that follow at once: each gets its answer."""
+    asking = [http.post("/v1/requests", json={"text": "Hi", "rid": f"r{number}"}) for number in range(300)]
+    assert {one.status_code for one in await asyncio.gather(*asking)} == {202}
+
+    following = [asyncio.ensure_future(http.get(f"/v1/requests/r{number}/events")) for number in range(300)]
+    await asyncio.sleep(0.2)
+    listing = [http.get("/v1/requests") for _ in range(300)]
+    assert {one.status_code for one in await asyncio.gather(*listing)} == {200}
+    await http.post("/abort_request", json={"abort_all": True})
+
+    ends = [read(one.text)[-1] for one in await asyncio.gather(*following)]
+    assert [(kind, data["state"]) for _, kind, data in ends] == [("end", "cancelled")] * 300
 
 
 async def test_followers_are_counted(http, app, monkeypatch, staff: Staff):
@@ -146,6 +165,55 @@ async def test_followers_are_counted(http, app, monkeypatch, staff: Staff):
     assert (response.status_code, response.json()["error"]["code"]) == (503, "too_many_followers")
     monkeypatch.setattr("api.followers.MOST", 1)
     assert [(await http.get(EVENTS)).status_code for _ in range(3)] == [200] * 3
+    assert app.state.context.followers.now.total() == 0
+
+
+async def test_the_followers_of_one_tenant_keep_no_other_out(redis, monkeypatch):
+    """Each has its share of the places; where there are no keys, nobody is told from anybody."""
+    monkeypatch.setattr("api.followers.MOST_OF_A_TENANT", 1)
+    monkeypatch.setattr("api.followers.MOST", 3)
+    followers = Followers(redis)
+
+    with followers.one_more("acme"), followers.one_more("other"):
+        with pytest.raises(Failed, match="1 callers follow your requests at this process; the limit is 1"):
+            followers.one_more("acme").__enter__()
+        with followers.one_more(""), pytest.raises(Failed, match="3 callers follow requests at this process"):
+            followers.one_more("").__enter__()
+
+    assert followers.now.total() == 0
+
+
+async def test_a_follower_is_told_why_its_events_end_too_early(http, monkeypatch):
+    """As the last event, without an id: it goes on behind the one before."""
+    await http.post("/v1/requests", json=BODY)
+
+    async def broken(*_: object) -> None:
+        raise Failed("redis_unavailable", "the request store cannot be reached", status=503)
+
+    monkeypatch.setattr("api.routes.events.read_async", broken)
+
+    response = await http.get(EVENTS)
+
+    assert response.status_code == 200
+    kind, data = response.text.strip().split("\n")[-2:]
+    assert kind == "event: error"
+    assert json.loads(data.removeprefix("data: "))["error"]["code"] == "redis_unavailable"
+
+
+async def test_a_follower_is_not_told_of_another_request_that_has_its_id(http, way, client, keys):
+    """The log begins anew with the id; whoever still follows the request before learns that it is lost."""
+    await http.post("/v1/requests", json=BODY)
+    following = asyncio.ensure_future(http.get(EVENTS))
+    await asyncio.sleep(0.1)
+
+    with client.pipeline() as together:  # so that its end is not seen before it is overwritten
+        together.hset(keys.record("r1"), "state", "cancelled").delete(keys.log("r1")).execute()
+    way.accept("r1", "another", reply_to=LOG)
+    text = (await following).text
+
+    assert text.count('"state": "accepted"') <= 1
+    assert '"code": "request_lost"' in text
+    assert '"state": "done"' not in text
 
 
 def test_a_new_claim_begins_the_answer_anew():
@@ -163,6 +231,19 @@ def test_a_new_claim_begins_the_answer_anew():
     ]
 
     assert [one and one[0] for one in told] == ["token", "token", None, "state", "token"]
+
+
+async def test_a_plan_can_be_asked_for_as_anything_else(http, staff: Staff):
+    """It has a record like every request; the client finds no answer and no features in it."""
+    plan = {"prompt_tokens": 3, "items": [], "limits": {}, "timings_ms": {}}
+    asking = http.post("/v1/plan", json={"text": "Hi", "rid": "r1"})
+    await meanwhile(asking, lambda: staff.describe_next(plan))
+
+    told = (await http.get("/v1/requests/r1")).json()
+
+    assert told["result"] == {"rid": "r1", "model": MODEL, **plan}
+    status = Status.of(told)
+    assert (status.state, status.answers, status.preparation) == ("done", (), None)
 
 
 # the list
@@ -212,6 +293,7 @@ async def test_a_queued_request_tells_its_place(http):
         ({"cursor": "x"}, "cursor"),
         ({"cursor": "1."}, "cursor"),
         ({"cursor": "1. "}, "cursor"),
+        ({"cursor": "\u0661.a"}, "cursor"),
     ],
 )
 def test_a_page_that_cannot_be_is_refused_by_name(query, param):

@@ -66,6 +66,8 @@ def test_one_tenant_may_have_several_keys():
         ("[tenants.a]\nrequests = 1", "tenants.a has limits and no key"),
         ("[tenants.a]\nrequests = -1", "tenants.a.requests: "),
         ("[tenants.a]\nbytes = 'much'", "tenants.a.bytes: "),
+        (lines_for("a", "k", operator=False) + lines_for("b", "k", operator=False), "keys[1].sha256: another entry"),
+        (lines_for("a", "k", operator=False) + lines_for("a", "k", operator=True), "keys[1].sha256: another entry"),
         ("keys = ", "Invalid value"),
     ],
 )
@@ -96,11 +98,12 @@ def test_a_changed_file_is_read_again(path, monkeypatch):
     assert ring.tenant("new").name == "acme"
 
 
-def test_a_file_that_becomes_unreadable_leaves_the_keys_as_they_were(path, monkeypatch, caplog):
+@pytest.mark.parametrize("broken", ["cut off", "nested without end"])
+def test_a_file_that_becomes_unreadable_leaves_the_keys_as_they_were(path, monkeypatch, caplog, broken):
     """A slip of an editor must not shut everybody out; the log says so."""
     monkeypatch.setattr("api.keyring._LOOK_EVERY_S", 0)
     ring = KeyRing(path)
-    path.write_text("[[keys")
+    path.write_text("[[keys" if broken == "cut off" else "x = " + "[" * 5000)
 
     with caplog.at_level(logging.ERROR):
         assert ring.tenant(ACME).name == "acme"

@@ -70,6 +70,39 @@ async def test_one_request_is_aborted_by_its_id(http, way):
     assert (way.state("r1"), way.state("r2")) == ("cancelled", "queued")
 
 
+@pytest.mark.parametrize("rid", ["\\ud800", "a\\nb", "x" * 5000, "..", "\\u0000"])
+async def test_what_can_be_no_id_aborts_nothing(http, rid):
+    """It is as unknown as any other unknown one."""
+    content, headers = f'{{"rid": "{rid}"}}', {"Content-Type": "application/json"}
+
+    answer = await http.post("/abort_request", content=content, headers=headers)
+
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize("rid", ["a/b", "a/events", "/events", "events", "a%2Fb", "?x=1#y", "//", "a/../b", ";"])
+async def test_whatever_an_id_looks_like_it_can_be_asked_for(http, rid):
+    """Where the answer to its submission says, written with %2F for a slash; its events too."""
+    sent = await http.post("/v1/requests", json={"text": "a", "rid": rid})
+    place = sent.headers["Location"]
+
+    shown = await http.get(place)
+    cancelled = await http.delete(place)
+    events = await http.get(f"{place}/events")
+
+    assert (sent.json()["rid"], shown.json()["rid"], cancelled.json()["rid"]) == (rid, rid, rid)
+    assert cancelled.json()["state"] == "cancelled"
+    assert events.headers["content-type"].startswith("text/event-stream")
+
+
+@pytest.mark.parametrize("rid", [".", ".."])
+async def test_a_name_that_no_path_keeps_is_no_id(http, rid):
+    """HTTP clients take a dot out of a path before they send it."""
+    answer = await http.post("/v1/requests", json={"text": "a", "rid": rid})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_rid")
+
+
 async def test_all_requests_are_aborted_at_once(http, way):
     """A caller that waits learns it as any other end."""
     await http.post("/v1/requests", json={"text": "a", "rid": "r1"})

@@ -42,6 +42,22 @@ def test_an_address_without_a_scheme_is_refused():
         Address.of("localhost:8000", None, {})
 
 
+@pytest.mark.parametrize("given", ["key\n", " key", "key\r\n"])
+def test_a_key_may_come_with_the_end_of_its_line(given):
+    """As it is read from a file."""
+    assert Address.of(None, given, {}).headers == {"Authorization": "Bearer key"}
+    assert Address.of(None, None, {"FOREBAY_API_KEY": given}).headers == {"Authorization": "Bearer key"}
+
+
+@pytest.mark.parametrize("given", ["se\ncret", "se cret", "secr\u00e9t", "secret\x00"])
+def test_a_key_that_cannot_be_sent_is_refused_unshown(given):
+    """Before a library puts it into an error's text."""
+    with pytest.raises(ConfigurationError, match="an API key is printable ASCII") as caught:
+        Address.of(None, given, {})
+
+    assert "cr" not in str(caught.value)
+
+
 def test_a_key_is_not_shown():
     """Logs and tracebacks show objects."""
     assert "secret" not in repr(Address.of(None, "secret", {}))

@@ -76,6 +76,17 @@ def test_a_rate_below_one_a_second_lets_one_through(way):
     assert 1000 < refused(way, "acme/r1", **slow).wait_ms <= 2000
 
 
+@pytest.mark.parametrize("before", ["a lower rate", "a clock that was ahead"])
+def test_a_rate_holds_from_now_on_whatever_was_before(way, before):
+    """A tenant whose limit is raised need not wait as long as the old one had it."""
+    way.accept("acme/r0", **ACME, quota=Quota(per_second=0.001))
+    if before == "a clock that was ahead":
+        way.client.hincrby(way.moves.keys.tenant("acme"), "next", 3_600_000)
+
+    assert refused(way, "acme/r1", quota=Quota(per_second=10)).wait_ms <= 100
+    assert way.accept("other/r0", tenant="other", quota=Quota(per_second=10)).outcome == "ok"
+
+
 def test_what_is_refused_costs_no_share_of_the_rate(way):
     """Asking too early does not push the next one further away."""
     one = {"quota": Quota(per_second=1)}
@@ -114,6 +125,20 @@ def test_what_ended_long_ago_is_forgotten(way):
     way.cancel("acme/new")
 
     assert way.asked("acme") == ["acme/new"]
+
+
+def test_what_has_ended_is_forgotten_also_beside_a_long_request(way):
+    """That it has ended is known for as long as anything of its tenant is live."""
+    for rid in ("acme/long", "acme/short"):
+        way.accept(rid, **ACME)
+
+    way.cancel("acme/short")
+
+    assert way.client.pttl(way.moves.keys.ended("acme")) == -1
+    way.client.zincrby(way.moves.keys.ended("acme"), -RETENTION_MS - 1000, "acme/short")
+    way.accept("acme/next", **ACME)
+    way.cancel("acme/next")
+    assert way.asked("acme") == ["acme/long", "acme/next"]
 
 
 def test_the_list_of_a_tenant_that_asks_no_more_goes_by_itself(way):

@@ -64,6 +64,21 @@ async def test_a_list_can_be_of_one_kind_alone(way, redis, keys):
     assert [rid for rows in found for rid in rows] == ["acme/r400", "acme/r200", "acme/r000"]
 
 
+async def test_what_comes_while_a_page_is_read_repeats_nothing(way, redis, keys, monkeypatch):
+    """It shifts all the others; it is seen when somebody asks the next time."""
+    monkeypatch.setattr("handoff.history._AT_ONCE", 2)
+    ask(way, [1, 2, 3, 4])
+
+    def wanted(one):
+        if one.rid == "acme/r003":
+            way.accept("acme/new", "new", tenant="acme")
+        return True
+
+    found, mark = await page(redis, keys, "acme", wanted, 10)
+
+    assert ([one.rid for one in found], mark) == ([f"acme/r00{n}" for n in (3, 2, 1, 0)], None)
+
+
 async def test_a_tenant_sees_its_own(way, redis, keys):
     """And the nameless one, where there are no keys, what is nameless."""
     ask(way, [1, 2])

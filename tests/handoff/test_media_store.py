@@ -9,6 +9,7 @@ import pytest
 
 from forebay import ConfigurationError, Failed
 from forebay.media import digest_of
+from handoff import media
 from handoff.connection import connect
 from handoff.keys import Keys
 from handoff.media import CHUNK_BYTES, TTL_S, RedisStore, Spool, check_digest, open_store
@@ -117,6 +118,28 @@ def test_a_sweep_bears_a_file_that_vanishes_under_it(spool, monkeypatch):
     assert spool.sweep() == 0
 
 
+def test_what_is_renewed_while_a_sweep_runs_stays(spool, monkeypatch):
+    """A request that has just been promised its upload finds it."""
+    spool.put(DIGEST, DATA)
+    [path] = spool.folder.iterdir()
+    os.utime(path, (1, 1))
+    looked_at = []
+
+    def renewed_after(path, look=media._changed_at):
+        looked_at.append(path)
+        try:
+            return look(path)
+        finally:
+            if len(looked_at) == 1:
+                assert spool.renew(DIGEST, len(DATA))
+
+    monkeypatch.setattr(media, "_changed_at", renewed_after)
+
+    assert spool.sweep() == 0
+    assert spool.get(DIGEST) == DATA
+    assert list(spool.folder.iterdir()) == [path]
+
+
 def test_a_draft_that_a_killed_process_left_goes_too(spool):
     """Nobody will give it a name any more."""
     draft = spool.folder / ".aaaa.1234"
@@ -199,3 +222,17 @@ def test_a_store_that_does_not_exist_is_refused(spec, client, keys):
         open_store(spec, client, keys)
 
     assert repr(spec) in str(caught.value)
+
+
+def test_a_redis_without_room_is_a_full_store(client, keys):
+    """As a full disk is; the error quotes nothing of what was to be written, and less fits all the same."""
+    client.config_set("maxmemory", client.info("memory")["used_memory"] + (3 << 20))
+    try:
+        with pytest.raises(Failed, match=r"cannot take 8388608 bytes: Redis may have no more memory$") as caught:
+            RedisStore(client, keys).put(DIGEST, bytes(8 << 20))
+    finally:
+        client.config_set("maxmemory", 0)
+
+    assert (caught.value.code, caught.value.status, caught.value.retry_after_s) == ("media_store_full", 503, 5)
+    with pytest.raises(Failed, match="no longer in the store"):
+        RedisStore(client, keys).get(DIGEST)

@@ -164,6 +164,18 @@ def test_cancelling_again_is_harmless(way, state):
     assert len(way.purged()) <= 1
 
 
+def test_a_cancellation_may_mean_one_acceptance_alone(way):
+    """A caller that leaves late must not cancel what the same id means by now."""
+    way.queued(token="t1")
+    way.cancel()
+    way.queued(token="t2")
+
+    assert way.do(way.moves.cancel("r1", "t1")) == ""
+    assert way.state() == "queued"
+    assert way.do(way.moves.cancel("r1", "t2")) == "queued"
+    assert way.state() == "cancelled"
+
+
 def test_cancelling_what_ended_or_never_was_changes_nothing(way):
     """An end stays the end."""
     way.processing()

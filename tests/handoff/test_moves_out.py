@@ -261,6 +261,25 @@ def test_a_piece_reaches_the_api_process_that_waits(way):
     ]
 
 
+def test_a_piece_that_is_sent_again_is_told_once(way):
+    """redis-py repeats what may not have arrived; a new claim counts from the beginning."""
+    way.listen("api-1")
+    way.admitted(reply_to="api-1")
+
+    assert [way.emit(number=number) for number in (0, 0, 1, 0, 1, 2)] == [True] * 6
+    way.let_lapse()
+    way.do(way.moves.lapse(NODE, MODEL))
+    way.claim("c2")
+    assert [way.emit(claim="c2", number=number) for number in (0, 0)] == [True] * 2
+
+    assert [(one["claim"], one["seq"]) for one in way.events("api-1")] == [
+        (b"c1", b"0"),
+        (b"c1", b"1"),
+        (b"c1", b"2"),
+        (b"c2", b"0"),
+    ]
+
+
 def test_the_time_of_the_first_piece_is_kept(way):
     """Of the first, not of the last."""
     way.admitted()

@@ -1,0 +1,94 @@
+"""What a connection may send before anybody knows whose it is."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+import uvicorn
+
+from api.wire import MOST_HEAD_BYTES, BoundedHead
+
+OK = b"HTTP/1.1 204 "
+REFUSED = b"HTTP/1.1 400 "
+LONG = b"x" * (2 * MOST_HEAD_BYTES)
+
+
+async def application(scope, receive, send):
+    """Reads all of a request, and answers that it has."""
+    while (await receive()).get("more_body"):
+        pass
+    assert b"trailer" not in dict(scope["headers"])
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, http=BoundedHead, log_config=None, lifespan="off"))
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    async with asyncio.timeout(5):
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.005)
+    yield listening.getsockname()[1]
+    server.should_exit = True
+    await serving
+
+
+async def say(port: int, *parts: bytes, answers: int = 1) -> bytes:
+    """Send parts one after another, as far as they are taken; what comes back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    said = b""
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        async with asyncio.timeout(5):
+            while said.count(b"\r\n\r\n") < answers and (more := await reader.read(1000)):
+                said += more
+    except ConnectionError:
+        pass
+    writer.close()
+    return said
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"GET / HTTP/1.1\r\nHost: x\r\nX: ", *[LONG] * 8],
+        [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"X: y\r\n" * 10_000] * 8],
+        [b"GET /", *[LONG] * 8],
+    ],
+    ids=["one header", "many headers", "path"],
+)
+async def test_a_head_without_end_is_refused(port, parts):
+    """However it grows; it is not kept in memory until somebody thinks better of it."""
+    said = await say(port, *parts)
+
+    assert said == b"" or said.startswith(REFUSED)  # the refusal may be lost to what still came
+
+
+@pytest.mark.parametrize(
+    ("parts", "answers"),
+    [
+        ([b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"y" * 60_000, b"\r\n\r\n"], 1),
+        ([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(LONG), LONG], 1),
+        (
+            [
+                b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(LONG),
+                LONG + b"GET / HTTP/1.1\r\nHo",
+                b"st: x\r\n\r\n",
+            ],
+            2,
+        ),
+        ([b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nTrailer: x\r\n\r\n"], 1),
+    ],
+    ids=["a long head", "a body", "a head behind a body", "trailers"],
+)
+async def test_everything_else_is_read_as_ever(port, parts, answers):
+    """A body has bounds of its own; a trailer means nothing."""
+    assert (await say(port, *parts, answers=answers)).count(OK) == answers
