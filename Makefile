@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 MODELS := examples/efficientnet_lite0 examples/whisper_tiny_en
 
-.PHONY: help demo test test-unit test-long kill-run lint types check bench format clean
+.PHONY: help demo test test-unit test-long kill-run chaos lint types check bench format clean
 
 help:                ## What there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*##/\t/' | expand -t 14
@@ -25,6 +25,9 @@ test-long: $(VENV)/.test ## The long forms: ten thousand walks and all orders of
 
 kill-run: $(VENV)/.test ## Ten minutes of killing everybody at random; FOR=seconds, SEED=n
 	$(BIN)/python -m tests.system.kill_run --seconds $(or $(FOR),600) --seed $(or $(SEED),0)
+
+chaos: $(VENV)/.test ## Ten minutes of load on a whole deployment that is killed, cut and filled; FOR=seconds, SEED=n
+	$(BIN)/python -m tests.chaos.run --seconds $(or $(FOR),600) --seed $(or $(SEED),0)
 
 lint: $(VENV)/.test  ## Format and lint
 	$(BIN)/ruff format --check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from forebay.errors import Failed, Rejected
 from forebay.task import Kind
@@ -15,6 +16,26 @@ _INTERACTIVE_ITEMS = 4
 def served_models(nodes: Sequence[NodeView]) -> dict[str, ProcessorOffer]:
     """Every model that some node can preprocess for."""
     return {offer.model: offer for node in nodes for offer in node.processors.values()}
+
+
+class ReadyFor(StrEnum):
+    """What a deployment must be able to do before it calls itself ready."""
+
+    GENERATE = "generate"
+    PREPROCESS = "preprocess"
+
+
+def lacks(nodes: Sequence[NodeView], ready_for: ReadyFor) -> str:
+    """Why no work could be done now; empty when some could."""
+    working = [node for node in nodes if node.processors]
+    if not working:
+        return "no worker is up"
+    pooled = [node for node in working if node.pool.get("data_bytes")]
+    if not pooled:
+        return "no node has a feature pool"
+    if ready_for is ReadyFor.GENERATE and not any(set(node.engines) & set(node.processors) for node in pooled):
+        return "no scheduler is up"
+    return ""
 
 
 def choose_model(wanted: str | None, nodes: Sequence[NodeView]) -> str:

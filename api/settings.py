@@ -10,6 +10,7 @@ from pathlib import Path
 
 from api.fetch.rules import FetchRules, Network, read_hosts, read_networks, read_ports
 from api.limits import Limits, read_limit_mm
+from api.routing import ReadyFor
 from forebay.extensions import MAX_BYTES, MAX_DEPTH
 from forebay.features import Modality
 from forebay.settings import SharedSettings, read_file_name, read_flag, read_port, read_size, setting, whole_number
@@ -75,6 +76,8 @@ class ApiSettings(SharedSettings):
     """Whether an extension field of a batch must be a list, as SGLang has it."""
     max_request_bytes: int = setting("FOREBAY_MAX_REQUEST_BYTES", read_size, 256 << 20)
     """Most bytes of all media of one request."""
+    ready_for: ReadyFor = setting("FOREBAY_READY_FOR", ReadyFor, ReadyFor.GENERATE)
+    """What /ready waits for: ``generate`` wants a scheduler too, ``preprocess`` does not."""
     fetch: bool = setting("FOREBAY_FETCH", read_flag, True)
     """Whether http and https URLs are fetched."""
     fetch_hosts: tuple[str, ...] = setting("FOREBAY_FETCH_HOSTS", read_hosts, ())

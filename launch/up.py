@@ -114,7 +114,10 @@ class Run:
 
     def api_part(self) -> Part:
         fd = self.listening.fileno()
+        has_engine = any(engine_class(model) is not None for model in self.settings.models)
         env = {**self.environment, "FOREBAY_LISTEN_FD": str(fd)}
+        if not has_engine:
+            env["FOREBAY_READY_FOR"] = "preprocess"
         return Part("api", [*_FOREBAY, "api"], env, pass_fds=(fd,))
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from api.context import context_of
 from api.described import ModelList, NotReady, ProcessorList, Ready
 from api.routes.openapi import LOOK, gives, gives_text
-from api.routing import served_models
+from api.routing import lacks, served_models
 from forebay.errors import Failed
 
 router = APIRouter()
@@ -24,16 +24,16 @@ async def health() -> dict[str, str]:
 
 @router.get("/ready", responses={200: {"model": Ready}, 503: {"model": NotReady}}, summary="Work could be done now")
 async def ready(request: Request) -> Response:
-    """200 when Redis answers and a worker is up; otherwise 503 with the reason."""
+    """200 when Redis answers, and a node has workers, a pool, and an engine; otherwise 503 with the reason."""
     context = context_of(request)
     try:
-        models = served_models(await context.register.nodes())
+        nodes = await context.register.nodes()
     except Failed as error:
         return JSONResponse({"status": "not ready", "reason": error.message}, 503)
-    if request.app.state.draining or not models:
-        reason = "the process is stopping" if request.app.state.draining else "no worker is up"
-        return JSONResponse({"status": "not ready", "reason": reason}, 503)
-    return JSONResponse({"status": "ready", "models": sorted(models)})
+    lacking = "the process is stopping" if request.app.state.draining else lacks(nodes, context.settings.ready_for)
+    if lacking:
+        return JSONResponse({"status": "not ready", "reason": lacking}, 503)
+    return JSONResponse({"status": "ready", "models": sorted(served_models(nodes))})
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.routing import choose_lane, choose_model, choose_node, served_models
+from api.routing import ReadyFor, choose_lane, choose_model, choose_node, lacks, served_models
 from forebay import Failed, Rejected
 from forebay.task import Kind
 from handoff.nodes import NodeView, ProcessorOffer
@@ -119,3 +119,21 @@ def test_served_models_are_those_of_the_workers():
 def test_a_lane_by_number_and_size_of_the_media(sizes, lane):
     """Text never waits behind media, small media not behind large ones."""
     assert choose_lane(sizes) == lane
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ready_for", "lacking"),
+    [
+        ([], "generate", "no worker is up"),
+        ([NodeView("a", {}, ("toy",), {"data_bytes": 1})], "generate", "no worker is up"),
+        ([node("a", "toy", engines=("toy",), size=0)], "generate", "no node has a feature pool"),
+        ([node("a", "toy")], "generate", "no scheduler is up"),
+        ([node("a", "toy", engines=("other",))], "generate", "no scheduler is up"),
+        ([node("a", "toy"), node("b", "other", engines=("toy",))], "generate", "no scheduler is up"),
+        ([node("a", "toy")], "preprocess", ""),
+        ([node("a", "toy", "mute", engines=("toy",))], "generate", ""),
+    ],
+)
+def test_ready_is_what_could_be_done_now(nodes, ready_for, lacking):
+    """Workers, a pool, and a scheduler on one node; unless features alone are wanted."""
+    assert lacks(nodes, ReadyFor(ready_for)) == lacking
