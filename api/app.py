@@ -13,6 +13,7 @@ from fastapi_offline import FastAPIOffline
 from api import errors
 from api.context import Context
 from api.doors import Doors
+from api.expiry import Expiry
 from api.fetch.dial import GuardedBackend
 from api.fetch.fetcher import PERMITS, Fetcher
 from api.fetch.hop import Hops, Proxies, Timeouts
@@ -91,9 +92,10 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     app.state.context = context
     await context.replies.open()
     reader = asyncio.create_task(context.replies.run())
+    expiry = asyncio.create_task(Expiry(context.redis, context.keys).run())
     notify(READY=1)
     yield
-    await end(reader)
+    await end(reader, expiry)
     with suppress(Failed):  # without Redis there is no stream to remove; it expires
         await context.replies.close()
     await context.fetcher.hops.close()
