@@ -11,6 +11,7 @@ from handoff.keys import Keys
 from handoff.nodes import NodeView, view_nodes
 
 _FRESH_S = 1.0
+_LATELY_S = 300.0  # a scheduler that loads a large model takes minutes
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Register:
     redis: AsyncClient
     keys: Keys
     _nodes: list[NodeView] = field(default_factory=list)
+    _engines: dict[str, float] = field(default_factory=dict)
     _read_at: float = float("-inf")
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -35,4 +37,10 @@ class Register:
             if time.monotonic() - self._read_at >= _FRESH_S:
                 self._nodes = await view_nodes(self.redis, self.keys)
                 self._read_at = time.monotonic()
+                self._engines |= {model: self._read_at for node in self._nodes for model in node.engines}
         return self._nodes
+
+    def had_engines(self) -> set[str]:
+        """Models whose engine was there within the last minutes, as far as this process has seen."""
+        since = time.monotonic() - _LATELY_S
+        return {model for model, seen_at in self._engines.items() if seen_at >= since}

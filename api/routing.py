@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 
 from forebay.errors import Failed, Rejected
@@ -58,15 +58,24 @@ def choose_model(wanted: str | None, nodes: Sequence[NodeView]) -> str:
     return wanted
 
 
-def choose_node(model: str, kind: Kind, nodes: Sequence[NodeView]) -> str:
+def choose_node(model: str, kind: Kind, nodes: Sequence[NodeView], lately: Collection[str] = ()) -> str:
     """The node with the emptiest pool among those that can do the whole job.
+
+    Args:
+        model: that some node serves.
+        kind: what is wanted.
+        nodes: as they are now.
+        lately: models whose engine was there a while ago, and so may be starting anew.
 
     Raises:
         Rejected: the model has no engine anywhere.
+        Failed: it had one lately.
     """
     able = [node for node in nodes if model in node.processors]
     if kind is Kind.GENERATE:
         able = [node for node in able if model in node.engines]
+        if not able and model in lately:
+            raise Failed("engine_away", f"the scheduler of {model!r} is away", status=503, retry_after_s=2)
         if not able:
             message = f"model {model!r} has no engine running; /v1/preprocess works without one"
             raise Rejected("no_engine", message, param="model", status=409)

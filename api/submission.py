@@ -92,7 +92,7 @@ class Submission:
         """The record stands for the time of the block, and longer if the request gets queued in it."""
         nodes = await self.register.nodes()
         model = choose_model(incoming.model, nodes)
-        node = choose_node(model, kind, nodes)
+        node = choose_node(model, kind, nodes, self.register.had_engines())
         gathering = self._gathering(incoming)
         await gathering.begin(incoming.tenant)
         submitted = await self._accept(incoming, kind, model, reply_to, gathering.size_bytes)

@@ -56,6 +56,7 @@ CODES: dict[str, Code] = {
     # the model
     "model_not_found": Code(404, "No worker serves that model.", "`/v1/models` lists those that are."),
     "model_required": Code(400, "Several models are served, and none was named.", "Name one."),
+    "engine_away": Code(503, "The model's scheduler was there lately, and is not now.", _LATER),
     "no_engine": Code(409, "The model's features can be made, but nothing here runs it.", "Use `/v1/preprocess`."),
     # the prompt
     "invalid_prompt": Code(400, "Text and ids are both there, or neither, or empty.", "Send one of them."),

@@ -137,3 +137,12 @@ def test_a_lane_by_number_and_size_of_the_media(sizes, lane):
 def test_ready_is_what_could_be_done_now(nodes, ready_for, lacking):
     """Workers, a pool, and a scheduler on one node; unless features alone are wanted."""
     assert lacks(nodes, ReadyFor(ready_for)) == lacking
+
+
+def test_an_engine_that_was_there_lately_is_away_not_missing():
+    """The caller may come again: its scheduler is being restarted."""
+    with pytest.raises(Failed, match="the scheduler of 'toy' is away") as caught:
+        choose_node("toy", Kind.GENERATE, [node("a", "toy")], {"toy"})
+
+    assert (caught.value.code, caught.value.status, caught.value.retry_after_s) == ("engine_away", 503, 2)
+    assert choose_node("toy", Kind.PREPROCESS, [node("a", "toy")], {"toy"}) == "a"

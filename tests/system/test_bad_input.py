@@ -45,7 +45,7 @@ def post(url: str, body: Any, path: str = "/generate") -> httpx.Response:
         ({**QWEN, "image_data": "%%%"}, 400, "invalid_base64", "invalid base64"),
         ({**QWEN, "image_data": ""}, 400, "empty_media", "image_data is empty"),
         ({**QWEN, "image_data": "/etc/passwd"}, 400, "unsupported_image", "image_data"),  # base64, whatever it spells
-        ({**QWEN, "image_data": "file:///etc/passwd"}, 400, "unsupported_source", "'file' sources"),
+        ({**QWEN, "image_data": "file:///etc/passwd"}, 400, "unsupported_source", "file: URLs are not read"),
         ({**QWEN, "image_data": encode(media.coffee().read_bytes()[:9000])}, 400, "truncated_image", "truncated"),
         ({**QWEN, "image_data": [PNG, PNG]}, 400, "placeholder_mismatch", "1 image placeholder, the request has 2"),
         ({"model": "qwen2-vl", "text": QUESTION}, 400, "placeholder_mismatch", "the request has 0 images"),
