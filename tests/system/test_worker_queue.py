@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
+import redis
 
+from forebay.client import encode
 from handoff import quarantine
 from handoff.pool import Pool
 from handoff.scripts import perform
 from tests.handoff.transport.test_guarding import ROWS
+from tests.support import media
+from tests.support.deployment import running
 from tests.support.hostile import Order
-from tests.support.tier_node import tier_node
+from tests.support.tier_node import TierNode, tier_node
 
 pytestmark = pytest.mark.system
 
@@ -264,3 +270,38 @@ def test_a_restart_under_load_loses_nothing(node):
         node.waits_for(f"r{number}", "parked", within_s=60)
     node.wait_until(node.is_quiet, lambda: node.said)
     assert sorted(info.rid for info in blocks(node)) == sorted(f"r{number}" for number in range(60))
+
+
+def test_a_request_whose_message_comes_three_times_is_answered_and_counted_once():
+    """Through the API: one answer, one request in the metrics, nothing set aside."""
+    with running(["--model", "efficientnet-lite0", "--workers", "2", "--no-flower"]) as deployment:
+        parent = deployment.pids_of("worker")[0]
+        with redis.Redis(unix_socket_path=f"/tmp/{deployment.name}/redis.sock") as client:
+            os.kill(parent, signal.SIGSTOP)
+            body = {"model": "efficientnet-lite0", "text": "x", "image_data": encode(media.coffee()), "rid": "r1"}
+            with ThreadPoolExecutor(1) as threads:
+                asked = threads.submit(httpx.post, f"{deployment.url}/generate", json=body, timeout=60)
+                TierNode.wait_until(lambda: messages_of(client), lambda: "nothing was queued")
+                [(queue, entry)] = messages_of(client)
+                client.lpush(queue, entry, entry)
+                os.kill(parent, signal.SIGCONT)
+                answer = asked.result()
+            TierNode.wait_until(lambda: not messages_of(client), lambda: deployment.output)
+        lines = httpx.get(f"{deployment.url}/metrics").text.splitlines()
+
+    assert answer.json()["text"] == "espresso"
+    counted = [line for line in lines if line.startswith("forebay_requests_total{") and 'route="generate"' in line]
+    assert [line.rsplit(" ", 1)[1] for line in counted] == ["1.0"]
+    assert not [line for line in lines if line.startswith("forebay_quarantined_total{")]
+
+
+def messages_of(client):
+    """Every message that waits or that somebody has in hand, with the queue that it was put on."""
+    found = []
+    for key in client.scan_iter("*mm.*"):
+        found += [(key, entry) for entry in client.lrange(key, 0, -1)]
+    for key in client.scan_iter("*taken:*"):
+        deployment, _, rest = key.partition(b"taken:")
+        node, lane = rest.partition(b":")[0], rest.rpartition(b":")[2]
+        found += [(deployment + b"mm." + node + b"." + lane, entry) for entry in client.lrange(key, 0, -1)]
+    return found
