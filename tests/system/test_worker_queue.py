@@ -55,21 +55,6 @@ def test_a_message_that_a_frozen_worker_took_is_done_by_the_next(node):
     node.wait_until(node.is_quiet, lambda: node.said)
 
 
-def test_a_child_that_outlives_its_parent_does_not_look_like_it(node):
-    """It was forked with the parent's lock in its hand, and has let go of it."""
-    worker = node.started()
-    (child,) = worker.children
-    os.kill(child, signal.SIGSTOP)
-    node.ask("r1")
-    node.wait_until(lambda: node.in_hand() == 1, lambda: worker.output)
-
-    os.kill(worker.process.pid, signal.SIGKILL)
-    node.started()
-
-    node.waits_for("r1", "parked", within_s=8)
-    assert os.path.exists(f"/proc/{child}")
-
-
 def test_every_row_of_bad_messages_leaves_the_worker_alive(node):
     """All of them at once, each counted, and a good one behind them is done."""
     worker = node.started()
