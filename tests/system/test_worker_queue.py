@@ -305,3 +305,22 @@ def messages_of(client):
         node, lane = rest.partition(b":")[0], rest.rpartition(b":")[2]
         found += [(deployment + b"mm." + node + b"." + lane, entry) for entry in client.lrange(key, 0, -1)]
     return found
+
+
+def test_connections_that_break_under_load_lose_nothing(node):
+    """The worker connects again and puts back what the lost connection had; what runs meanwhile runs once."""
+    worker = node.started(children=2)
+    for number in range(12):
+        node.ask(f"r{number}", Order.TAKE_A_WHILE)
+    for _ in range(3):
+        time.sleep(0.4)
+        for one in node.redis.client_list():
+            if one["name"] == "forebay-celery":
+                node.redis.client_kill_filter(_id=one["id"])
+
+    for number in range(12):
+        node.waits_for(f"r{number}", "parked")
+    node.wait_until(node.is_quiet, lambda: worker.output)
+    assert worker.process.poll() is None
+    assert {node.record(f"r{number}").attempt for number in range(12)} == {1}
+    assert sorted(info.rid for info in blocks(node)) == sorted(f"r{number}" for number in range(12))
