@@ -15,6 +15,7 @@ from forebay import metrics as table
 from forebay.errors import Problem
 from forebay.metrics import Metric
 from forebay.states import State
+from handoff import quarantine
 from handoff.connection import AsyncClient, redis_failures
 from handoff.keys import LANES, Keys
 from handoff.nodes import NodeView
@@ -29,7 +30,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._counted = CountedElsewhere()
         self.registry.register(self._counted)
-        elsewhere = table.COUNTED_BY_A_POOL.values()
+        elsewhere = (*table.COUNTED_BY_A_POOL.values(), table.QUARANTINED)
         self._by_name = {metric.name: self._make(metric) for metric in table.TABLE if metric not in elsewhere}
 
     def _make(self, metric: Metric) -> Any:
@@ -60,6 +61,7 @@ class Metrics:
             self[gauge].clear()  # a node that has gone leaves no series behind
         # A node whose workers are away has no counters: zero would look like a fresh start, and its end like a leap.
         self._counted.by_node = {node.name: node.pool.get("counters", {}) for node in nodes}
+        self._counted.quarantined = await quarantine.counts(redis, keys)
         for node in nodes:
             await self._of_node(node, redis, keys)
         return generate_latest(self.registry)
@@ -78,10 +80,11 @@ class Metrics:
 
 
 class CountedElsewhere(Collector):
-    """Counters that a node's pool keeps; this process only passes them on."""
+    """Counters that a node's pool or Redis keeps; this process only passes them on."""
 
     def __init__(self) -> None:
         self.by_node: Mapping[str, Mapping[str, int]] = {}
+        self.quarantined: Mapping[str, int] = {}
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         for fact, metric in table.COUNTED_BY_A_POOL.items():
@@ -90,3 +93,8 @@ class CountedElsewhere(Collector):
                 if fact in counters:
                     family.add_metric([node], counters[fact])
             yield family
+        set_aside = table.QUARANTINED
+        family = CounterMetricFamily(set_aside.name, set_aside.help, labels=set_aside.labels)
+        for reason, count in sorted(self.quarantined.items()):
+            family.add_metric([reason], count)
+        yield family

@@ -120,6 +120,7 @@ CODES: dict[str, Code] = {
     "cancelled": Code(499, "The request was cancelled.", "Nothing is left of it."),
     "deadline_exceeded": Code(504, "The deadline passed before the answer.", "Give more time, or send less."),
     "no_end": Code(504, "The deadline passed and no end was recorded.", _AGAIN),
+    "out_of_memory": Code(503, "Preprocessing ran out of memory.", "Send smaller items."),
     "time_limit": Code(504, "Preprocessing took too long.", "Send smaller items."),
     "features_gone": Code(500, "The features were gone after every attempt.", _AGAIN),
     "abandoned": Code(500, "Every attempt killed its worker.", _REPORT),

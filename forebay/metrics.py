@@ -64,6 +64,8 @@ COUNTED_BY_A_POOL = {
 }
 """What a node's pool has counted since it was made, by the name that the node announces it under."""
 
+QUARANTINED = Metric("forebay_quarantined", "counter", "Messages and media that workers have set aside.", ("reason",))
+
 TABLE = (
     REQUESTS,
     REQUEST_SECONDS,
@@ -73,4 +75,5 @@ TABLE = (
     PARKED,
     *OF_A_POOL.values(),
     *COUNTED_BY_A_POOL.values(),
+    QUARANTINED,
 )

@@ -1,8 +1,8 @@
 """The task message: what the API asks a worker to do. MessagePack, authenticated, references instead of bytes.
 
 Wire form: 32 bytes HMAC-SHA256 over the rest, then a MessagePack array ``[version, head, body]``. The body is
-packed by itself and stays in the record, so that a replay signs a new head over the same body. A body too large
-for a message stays in the record alone and is fetched with the claim.
+packed by itself, with the version before it, and stays in the record, so that a replay signs a new head over the same
+body. A body too large for a message stays in the record alone and is fetched with the claim.
 """
 
 from __future__ import annotations
@@ -27,7 +27,21 @@ _MAC_BYTES = 32
 
 
 class BadTaskError(ForebayError):
-    """A message that is not an intact task of ours; it goes nowhere but the log."""
+    """A message that is not an intact task of ours. ``reason`` is a short code for those who count them."""
+
+    reason = "bad_task"
+
+
+class ForeignTaskError(BadTaskError):
+    """It is not signed with our secret."""
+
+    reason = "bad_signature"
+
+
+class NewerTaskError(BadTaskError):
+    """A task of ours, of a release after this one. It is nobody's fault, and a process of that release will do it."""
+
+    reason = "newer_release"
 
 
 def seal(body: bytes, secret: bytes) -> bytes:
@@ -39,11 +53,13 @@ def unseal(sealed: bytes, secret: bytes) -> bytes:
     """The packed body of a record.
 
     Raises:
-        BadTaskError: signed with another secret, or not signed at all.
+        ForeignTaskError: signed with another secret, or not signed at all.
     """
     mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
     if not hmac.compare_digest(mac, hmac.digest(secret, body, hashlib.sha256)):
-        raise BadTaskError("a request whose signature is not ours: do API, workers and scheduler share FOREBAY_SECRET?")
+        raise ForeignTaskError(
+            "a request whose signature is not ours: do API, workers and scheduler share FOREBAY_SECRET?"
+        )
     return body
 
 
@@ -86,7 +102,7 @@ class TaskBody:
         ids, chat = self.prompt.ids, self.prompt.chat
         prompt = [self.prompt.text, None if ids is None else list(ids), None if chat is None else chat.as_map()]
         media = [[ref.modality, ref.digest, ref.size_bytes, ref.param] for ref in self.media]
-        fields: list[Any] = [self.kind, prompt, media, list(self.caller_hashes)]
+        fields: list[Any] = [VERSION, self.kind, prompt, media, list(self.caller_hashes)]
         fields += [dict(self.extensions), dict(self.sampling), self.features, self.samples, self.tenant]
         return bytes(msgpack.packb(fields))
 
@@ -95,12 +111,12 @@ class TaskBody:
         """Read what ``pack`` wrote.
 
         Raises:
+            NewerTaskError: what a later release wrote.
             BadTaskError: anything else.
         """
         try:
-            kind, (text, ids, chat), media, hashes, extensions, sampling, features, samples, tenant = msgpack.unpackb(
-                data
-            )
+            fields = _of_this_release(msgpack.unpackb(data), "task body")
+            kind, (text, ids, chat), media, hashes, extensions, sampling, features, samples, tenant = fields
             return cls(
                 kind=Kind(kind),
                 prompt=_prompt(text, ids, chat),
@@ -114,6 +130,23 @@ class TaskBody:
             )
         except (ValueError, TypeError, KeyError) as error:
             raise BadTaskError(f"unreadable task body: {error}") from error
+
+
+def _of_this_release(fields: Any, what: str) -> Any:
+    """What follows the version of a message or a body.
+
+    Raises:
+        NewerTaskError: the version is beyond ours; how the rest is made, only the other release knows.
+        BadTaskError: it is of another version that we do not read.
+        ValueError: it has none.
+    """
+    if not (isinstance(fields, list) and fields and type(fields[0]) is int):
+        raise ValueError("it does not begin with a version")
+    if fields[0] > VERSION:
+        raise NewerTaskError(f"{what} version {fields[0]}; this release reads {VERSION}")
+    if fields[0] != VERSION:
+        raise BadTaskError(f"{what} version {fields[0]}; this release reads {VERSION}")
+    return fields[1:]
 
 
 def _prompt(text: str | None, ids: list[int] | None, chat: Mapping[str, Any] | None) -> Prompt:
@@ -155,17 +188,18 @@ class Task:
         """Authenticate and read a message.
 
         Raises:
-            BadTaskError: too large, not signed with our secret, or not a task of this version.
+            ForeignTaskError: not signed with our secret.
+            NewerTaskError: of a later release.
+            BadTaskError: too large, or not a task.
         """
         if len(message) > MAX_MESSAGE_BYTES:
             raise BadTaskError(f"a task message of {len(message)} bytes; the limit is {MAX_MESSAGE_BYTES}")
         mac, packed = message[:_MAC_BYTES], message[_MAC_BYTES:]
         if not hmac.compare_digest(mac, hmac.digest(secret, packed, hashlib.sha256)):
-            raise BadTaskError("a task message whose signature is not ours")
+            raise ForeignTaskError("a task message whose signature is not ours")
         try:
-            version, (rid, token, attempt, model, deadline_ms, priority), body = msgpack.unpackb(packed)
+            head, body = _of_this_release(msgpack.unpackb(packed), "task message")
+            rid, token, attempt, model, deadline_ms, priority = head
         except (ValueError, TypeError) as error:
             raise BadTaskError(f"unreadable task message: {error}") from error
-        if version != VERSION:
-            raise BadTaskError(f"task message version {version}; this release reads {VERSION}")
         return cls(rid, token, attempt, model, deadline_ms, priority, body)

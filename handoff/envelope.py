@@ -16,7 +16,8 @@ import msgpack
 
 from handoff.queue import TASK
 
-_EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+"""What a task could call when it is done. Ours call nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Label:
 
 def envelope(task_id: str, queue: str, message: bytes, label: Label) -> bytes:
     """The queue entry that makes a worker call ``TASK(message)``."""
-    body = base64.b64encode(msgpack.packb([[message], {}, _EMBED])).decode()
+    body = base64.b64encode(msgpack.packb([[message], {}, EMBED])).decode()
     return json.dumps(
         {
             "body": body,
@@ -82,3 +83,7 @@ def _properties(task_id: str, queue: str, label: Label) -> dict[str, Any]:
         "body_encoding": "base64",
         "delivery_tag": secrets.token_hex(16),
     }
+
+
+HEADERS = frozenset(_headers("", Label("", "")))
+"""The names of the headers of an entry; a worker takes none with others."""

@@ -20,6 +20,11 @@
 | ``{p}node:<node>`` | hash | what a node offers: processors, engines, pool |
 | ``{p}m:<digest>`` / ``{p}m:<digest>:<n>`` | string | media bytes, where the store is Redis: size, then chunks |
 | ``{p}janitor:<node>`` | string | who sweeps a node now |
+| ``{p}bell:<node>`` | list | at most one token that ends the wait of a node's idle worker |
+| ``{p}taken:<node>:<life>:<lane>`` | list | messages that a worker has taken and not acknowledged |
+| ``{p}takers:<node>`` | set | the lives of workers that have taken messages |
+| ``{p}quarantine`` | list | messages that no worker may run, and media that killed their workers; newest first |
+| ``{p}quarantined`` | hash | how many entries the quarantine has had, by reason, and the bytes that are in it |
 | ``mm.<node>.<lane>`` (with ``{p}`` before it) | list | the Celery queue of a node |
 """
 
@@ -98,6 +103,23 @@ class Keys:
 
     def janitor(self, node: str) -> str:
         return f"{self.prefix}janitor:{node}"
+
+    def bell(self, node: str) -> str:
+        return f"{self.prefix}bell:{node}"
+
+    def taken(self, node: str, life: str, lane: str) -> str:
+        return f"{self.prefix}taken:{node}:{life}:{lane}"
+
+    def takers(self, node: str) -> str:
+        return f"{self.prefix}takers:{node}"
+
+    @property
+    def quarantine(self) -> str:
+        return f"{self.prefix}quarantine"
+
+    @property
+    def quarantined(self) -> str:
+        return f"{self.prefix}quarantined"
 
     def media(self, digest: str) -> str:
         return f"{self.prefix}m:{digest}"

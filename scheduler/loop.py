@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from forebay.engine import Emission, Engine, Room
 from forebay.errors import ConfigurationError, Failed, Problem, Rejected
-from forebay.task import BadTaskError
+from forebay.task import BadTaskError, NewerTaskError
 from handoff import nodes, record
 from handoff.moves import LEASE_MS, MAX_ATTEMPTS, Claimed, End, Fence, Moved
 from handoff.pool import forget_frames
@@ -284,7 +284,10 @@ class Scheduler:
         """Have features that are gone made again, as often as a request may be tried."""
         found = record.read(self.intake.redis, self.intake.moves.keys, claimed.rid)
         if found is not None and found.claim == claimed.claim and not found.state.is_end:
-            perform(self.intake.redis, self._anew(claimed, found))
+            try:
+                perform(self.intake.redis, self._anew(claimed, found))
+            except NewerTaskError as error:  # its lease lapses, and a process of that release takes it up
+                log.warning("request left to a later release", extra={"rid": claimed.rid, "reason": str(error)})
 
     def _anew(self, claimed: Claimed, found: Record) -> Move[Moved]:
         intake = self.intake
@@ -292,6 +295,8 @@ class Scheduler:
         if found.attempt < MAX_ATTEMPTS:
             try:
                 return requeue(intake.moves, found, found.attempt + 1, intake.node, self.secret)
+            except NewerTaskError:
+                raise
             except BadTaskError as error:  # what its record keeps is not ours, and is not signed by us
                 log.error("request failed", extra={"rid": claimed.rid}, exc_info=error)
                 problem = Problem.of(error)

@@ -26,14 +26,16 @@ from handoff.keys import LANES, Keys, queue_name
 from handoff.media import open_store
 from handoff.moves import Moves
 from handoff.pool import Owner, Pool
-from handoff.queue import TASK, make_app
+from handoff.queue import TASK, QueueWorker, celery_settings, make_app
 from workers.about import About
 from workers.child import open_child
 from workers.cores import check_partition, one_thread_each
 from workers.driver import Driver
 from workers.janitor import Janitor
+from workers.memory import measure_children_so
 from workers.offers import Offers
 from workers.place import prepare_node
+from workers.promises import check_celery, check_server
 from workers.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -52,9 +54,20 @@ def run_worker(settings: WorkerSettings) -> int:
     About.of(settings, tuple(model.name for model in settings.models)).write(settings.folder)
     offers = Offers(settings.folder, settings.node)
     offers.clear()
-    app = make_app(settings, node=settings.node, events=settings.events)
-    _define_task(app, settings, offers)
-    app.steps["consumer"].add(_upkeep_step(settings, offers))
+    life = Owner(settings.folder, "parent")
+    try:
+        return _run(settings, offers, life)
+    finally:
+        life.close()
+
+
+def _run(settings: WorkerSettings, offers: Offers, life: Owner) -> int:
+    """Run under a life whose end says that the messages in hand are nobody's."""
+    queue_worker = QueueWorker(settings.node, life.id, settings.limits, settings.events)
+    app = make_app(settings, queue_worker)
+    check_celery(app, celery_settings(settings, queue_worker), settings.redis_url, settings.limits)
+    _define_task(app, settings, offers, life)
+    app.steps["consumer"].add(_upkeep_step(settings, offers, life))
     worker = app.Worker(
         hostname=f"{settings.node}@{settings.node}",
         concurrency=settings.workers,
@@ -91,11 +104,13 @@ def _stop_on_signals(**_: Any) -> None:
         signal.signal(number, on_signal)
 
 
-def _define_task(app: Celery, settings: WorkerSettings, offers: Offers) -> None:
+def _define_task(app: Celery, settings: WorkerSettings, offers: Offers, life: Owner) -> None:
     """The one task, and what each child does before it can run it."""
     drivers: list[Driver] = []  # one, in each child
 
     def open_in_child(**_: Any) -> None:
+        life.disown()  # a child that outlives its parent must not look like it
+        measure_children_so()
         try:
             drivers[:] = [open_child(current_process().index, settings, offers)]
         except Exception as error:
@@ -105,15 +120,20 @@ def _define_task(app: Celery, settings: WorkerSettings, offers: Offers) -> None:
             os._exit(EXIT_FAILURE)
 
     def preprocess(message: bytes) -> None:
-        drivers[0].run(message)
+        try:
+            drivers[0].run(message)
+        except (MemoryError, RecursionError):
+            # Celery passes the first on to the parent, which would end. The next child takes the request up.
+            log.critical("child ends: it has no room to work in", exc_info=True)
+            os._exit(EXIT_FAILURE)
 
     signals.worker_process_init.connect(open_in_child, weak=False)
     app.task(preprocess, name=TASK, ignore_result=True)
 
 
-def _upkeep_step(settings: WorkerSettings, offers: Offers) -> type[bootsteps.StartStopStep]:
+def _upkeep_step(settings: WorkerSettings, offers: Offers, life: Owner) -> type[bootsteps.StartStopStep]:
     """A step of Celery's consumer: it lives as long as the connection, and so does its timer."""
-    upkeep = Upkeep(settings, offers)
+    upkeep = Upkeep(settings, offers, life)
 
     class UpkeepStep(bootsteps.StartStopStep):  # type: ignore[misc]
         requires = ("celery.worker.consumer.tasks:Tasks",)
@@ -138,8 +158,9 @@ def _upkeep_step(settings: WorkerSettings, offers: Offers) -> type[bootsteps.Sta
 class Upkeep:
     """What the parent does between messages: watch its children's start, announce the node, sweep."""
 
-    def __init__(self, settings: WorkerSettings, offers: Offers) -> None:
+    def __init__(self, settings: WorkerSettings, offers: Offers, life: Owner) -> None:
         self._settings = settings
+        self._life = life
         self._offers = offers
         self._janitor: Janitor | None = None
         self._ready = False
@@ -177,15 +198,16 @@ class Upkeep:
         """Made late: the children are forked by now, and inherit none of it."""
         settings = self._settings
         redis, keys = connect(settings.redis_url, f"janitor-{settings.node}"), Keys(settings.prefix)
-        life = Owner(settings.folder, "janitor")
+        check_server(redis)
+        me = self._life.id
         self._janitor = Janitor(
-            me=life.id,
+            me=me,
             node=settings.node,
             folder=settings.folder,
             secret=settings.secret,
             redis=redis,
             moves=Moves(keys),
-            pool=Pool(settings.pool_path, life.id, writable=False, installation=settings.installation, prefault=False),
+            pool=Pool(settings.pool_path, me, writable=False, installation=settings.installation, prefault=False),
             store=open_store(settings.media, redis, keys),
             models=[model.name for model in settings.models],
         )

@@ -54,6 +54,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         is_alive=partial(is_alive, Path(settings.folder)),
         life=owner,
         cache=_open_cache(pool, settings.cache_budget),
+        soft_limit_s=settings.soft_limit_s,
     )
     offers.report(processors.values())
     log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})

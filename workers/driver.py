@@ -20,15 +20,17 @@ from forebay.media import Audio, Image, Media
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions, Work
 from forebay.states import State
-from forebay.task import BadTaskError, Kind, MediaRef, Task, TaskBody, unseal
+from forebay.task import BadTaskError, Kind, MediaRef, NewerTaskError, Task, TaskBody, unseal
 from handoff import record
 from handoff.connection import Client
 from handoff.media import MediaStore
 from handoff.moves import Begun, End, Fence, Moves, Seen
 from handoff.pool import FeatureCache, Owner, Pool, forget_frames
 from handoff.pool.table import Number
-from handoff.queue import SOFT_LIMIT_S
+from handoff.quarantine import Entry, set_aside
+from handoff.queue import LIMITS
 from handoff.scripts import Move, perform
+from workers.abandon import Abandoner
 from workers.decode import decode_audio, decode_image
 from workers.decode.identity import hash_of
 from workers.items import Items
@@ -41,7 +43,7 @@ from workers.timings import Timings
 
 log = logging.getLogger(__name__)
 
-_LONGEST_WAIT_S = 30.0  # for room, or for a sibling's work; below the task's soft time limit
+_LONGEST_WAIT_S = 30.0  # for room, or for a sibling's work; always below the task's soft time limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Driver:
     life: Owner
     cache: FeatureCache | None = None
     """``None`` where the cache is off."""
+    soft_limit_s: float = LIMITS.soft_s
     pace: Pace = field(default_factory=Pace)
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
@@ -84,8 +87,12 @@ class Driver:
         """Do what a message asks, if it is still to be done."""
         try:
             task = Task.unpack(message, self.secret)
+        except NewerTaskError as error:
+            # Nothing is lost with the message: its record stays queued, and a janitor of that release sends another.
+            log.warning("task left to a later release", extra={"reason": str(error)})
+            return
         except BadTaskError as error:
-            log.error("task refused", extra={"reason": str(error)})
+            self._set_aside(message, error.reason, str(error))
             return
         self._clear_lingering()
         self._forget_the_interrupted()
@@ -95,9 +102,21 @@ class Driver:
         elif begun.outcome == "expired":
             self._end(task.rid, _fence(task, begun), End.expired())
         elif begun.outcome == "abandoned":
-            self._end(task.rid, _fence(task, begun), End.of(abandoned(begun.attempt)))
+            self._abandon(task, begun)
+        elif begun.outcome == "refused" and not begun.state:
+            self._set_aside(message, "unknown_request", "there is no record of it, or no longer", task.rid)
         else:
             log.info("task not taken", extra={"rid": task.rid, "outcome": begun.outcome, "state": begun.state})
+
+    def _set_aside(self, message: bytes, reason: str, detail: str, rid: str = "") -> None:
+        entry = Entry.of_message(message, reason, detail, self.node, rid)
+        perform(self.redis, set_aside(self.moves.keys, entry))
+        log.error("task set aside", extra={"rid": rid, "reason": reason, "digest": entry.digest})
+
+    def _abandon(self, task: Task, begun: Begun) -> None:
+        abandoner = Abandoner(self.redis, self.moves, self.node, self.secret)
+        moved = abandoner.abandon(task.rid, _fence(task, begun), begun.attempt)
+        log.warning("request abandoned", extra={"rid": task.rid, "written": moved.ok})
 
     def _begin(self, task: Task) -> Begun:
         """Claim the request; one whose worker has died is taken over, under the next attempt."""
@@ -111,7 +130,7 @@ class Driver:
         return self.moves.begin(task.rid, task.token, self.owner, dead=dead, want_body=task.body is None)
 
     def _attempt(self, task: Task, begun: Begun) -> None:
-        give_up_at = time.monotonic() + min(_LONGEST_WAIT_S, begun.left_ms / 1000)
+        give_up_at = time.monotonic() + min(_LONGEST_WAIT_S, 0.9 * self.soft_limit_s, begun.left_ms / 1000)
         reservation = Reservation(
             self.pool, task.rid, begun.attempt, give_up_at, lambda: self._is_wanted(task.rid, begun.attempt)
         )
@@ -232,7 +251,9 @@ class Driver:
             log.error("request failed", extra={"rid": rid}, exc_info=error)
         forget_frames(error)
         if isinstance(error, SoftTimeLimitExceeded):
-            error = Failed("time_limit", f"preprocessing took longer than {SOFT_LIMIT_S} s", status=504)
+            error = Failed("time_limit", f"preprocessing took longer than {self.soft_limit_s:g} s", status=504)
+        elif isinstance(error, MemoryError):
+            error = Failed("out_of_memory", "preprocessing needs more memory than the worker may have", status=503)
         return End.of(Problem.of(error))
 
     def _end(self, rid: str, fence: Fence, end: End) -> None:
@@ -259,11 +280,6 @@ class Driver:
 def _fence(task: Task, begun: Begun) -> Fence:
     """For a request that was not begun: as it stood when it was looked at."""
     return Fence.seen(Seen(begun.state, begun.attempt, task.token))
-
-
-def abandoned(attempts: int) -> Problem:
-    """The end of a request that kills worker after worker."""
-    return Problem("abandoned", f"abandoned after {attempts} attempts: each ended with the death of its worker", 500)
 
 
 def _aligned_bytes(loaded: LoadedProcessor, media: Media) -> int:

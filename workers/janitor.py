@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from forebay.errors import Problem
-from forebay.task import BadTaskError
+from forebay.task import BadTaskError, NewerTaskError
 from forebay.ticket import Ticket
 from handoff import nodes, record
 from handoff.connection import Client, redis_failures
 from handoff.keys import Keys
 from handoff.media import RedisStore, Spool
-from handoff.moves import End, Fence, Moves
+from handoff.moves import End, Fence, Moved, Moves
 from handoff.pool import Pool, is_alive
 from handoff.record import Record
 from handoff.requeue import requeue
-from handoff.scripts import perform
-from workers.driver import abandoned
+from handoff.scripts import Move, perform
+from handoff.slot import Slot, takers
+from workers.abandon import Abandoner
 from workers.reconcile import Surroundings, Verdict, judge
 from workers.sweep import Sweep
 
@@ -59,6 +60,7 @@ class Janitor:
         """One round, if it is our turn."""
         if not self._is_our_turn():
             return
+        self._return_taken()
         self._reconcile()
         for model in self.models:
             for rid in perform(self.redis, self.moves.lapse(self.node, model)):
@@ -87,6 +89,13 @@ class Janitor:
                 return False
             # A worker and its janitor die together, and somebody may wait for the room that the dead take up.
             return bool(self.redis.set(name, self.me, px=_LEASE_MS))
+
+    def _return_taken(self) -> None:
+        """Put back what workers have taken and died over, before anything is taken for lost."""
+        for life in takers(self.redis, self.keys, self.node):
+            if not is_alive(self.folder, life):
+                back = perform(self.redis, Slot(self.keys, self.node, life).recover())
+                log.warning("messages of a dead worker put back", extra={"dead": life, "messages": back})
 
     def _reconcile(self) -> None:
         now_ms, rids = perform(self.redis, self.moves.overdue())
@@ -128,14 +137,17 @@ class Janitor:
         if verdict is Verdict.EXPIRE:
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.expired()))
         elif verdict is Verdict.ABANDON:
-            end = End.of(abandoned(found.attempt))
-            perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), end))
+            abandoner = Abandoner(self.redis, self.moves, self.node, self.secret)
+            abandoner.abandon(found.rid, Fence.seen(found.seen), found.attempt)
         elif found.model in self.models:
             self._queue_again(found, found.attempt + (verdict is Verdict.NEXT_ATTEMPT))
 
     def _queue_again(self, found: Record, attempt: int) -> None:
         try:
-            move = requeue(self.moves, found, attempt, self.node, self.secret)
+            move: Move[Moved] = requeue(self.moves, found, attempt, self.node, self.secret)
+        except NewerTaskError as error:  # a janitor of that release will, when this node has one
+            log.warning("request left to a later release", extra={"rid": found.rid, "reason": str(error)})
+            return
         except BadTaskError as error:  # nobody will ever read it, and the others must not wait behind it
             log.error("request failed", extra={"rid": found.rid}, exc_info=error)
             move = self.moves.finish(found.rid, Fence.seen(found.seen), End.of(Problem.of(error)))

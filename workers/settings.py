@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from forebay.errors import ConfigurationError
 from forebay.feature_dtypes import FeatureDTypes
 from forebay.model import ModelSource
 from forebay.settings import NodeSettings, read_cores, read_flag, read_models, read_size, setting, whole_number
+from handoff.queue import LIMITS, Limits
 
 _CORES_WORTH_PINNING = 4  # below this the scheduler of the kernel does better than we would
 
@@ -30,9 +32,25 @@ class WorkerSettings(NodeSettings):
     """Longest prompt with its media; 0 leaves it to what each model says of itself."""
     events: bool = setting("FOREBAY_EVENTS", read_flag, False)
     """Whether Celery reports task events, which Flower shows."""
+    soft_limit_s: int = setting("FOREBAY_SOFT_LIMIT_S", whole_number(1), int(LIMITS.soft_s))
+    """How long a task may take; its request ends as ``time_limit``."""
+    hard_limit_s: int = setting("FOREBAY_HARD_LIMIT_S", whole_number(2), int(LIMITS.hard_s))
+    """How long a task may take before its child is killed, because it does not return to Python."""
+    child_tasks: int = setting("FOREBAY_CHILD_TASKS", whole_number(1), LIMITS.child_tasks)
+    """After so many tasks a child is replaced: codecs leak."""
+    # Several times what a child with torch and a large model's processor has; a leak is found, a large picture is not.
+    child_rss_bytes: int = setting("FOREBAY_CHILD_RSS", read_size, 4 << 30)
+    """A child that has more memory of its own after a task is replaced; 0 for no limit."""
 
     def __post_init__(self) -> None:
         self.feature_dtypes.check(self.models)
+        if self.soft_limit_s >= self.hard_limit_s:
+            told = f"FOREBAY_SOFT_LIMIT_S={self.soft_limit_s} and FOREBAY_HARD_LIMIT_S={self.hard_limit_s}"
+            raise ConfigurationError(f"{told}: the soft limit must come before the hard one")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.soft_limit_s, self.hard_limit_s, self.child_tasks, self.child_rss_bytes)
 
     @property
     def sources(self) -> tuple[ModelSource, ...]:

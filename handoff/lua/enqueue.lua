@@ -15,6 +15,7 @@ if state == 'accepted' then
   redis.call('HSET', KEYS[1], 'state', 'queued', 'body', ARGV[5], 'node', ARGV[6], 'lane', ARGV[7], 't_queued', now)
   redis.call('ZADD', lane_key('line', ARGV[6], ARGV[7]), now, ARGV[2])
   redis.call('LPUSH', ARGV[8], ARGV[9])
+  ring(ARGV[6])
   tell_state(reply, ARGV[2], 'queued', attempt)
   return {'ok'}
 end

@@ -24,6 +24,13 @@ local function rank(priority, deadline)
   return whole((100 - bounded) * 1e13 + tonumber(deadline))
 end
 
+-- Wake one idle worker of a node: it blocks on the bell, because it cannot block on three queues and move from them.
+local function ring(node)
+  local bell = prefix .. 'bell:' .. node
+  redis.call('LPUSH', bell, '1')
+  redis.call('LTRIM', bell, 0, 0)
+end
+
 -- When the reconciler should look again: after a while, and not later than just after the deadline.
 local function next_look(now, recheck_ms, deadline)
   return whole(math.min(now + tonumber(recheck_ms), math.max(now, tonumber(deadline))))

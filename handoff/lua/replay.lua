@@ -19,5 +19,6 @@ redis.call('HSET', KEYS[1], 'state', 'queued', 'attempt', ARGV[6], 'owner', '', 
   't_queued', whole(now), 'replayed', mark)
 redis.call('ZADD', prefix .. 'due', whole(now + tonumber(ARGV[10])), ARGV[2])
 redis.call('LPUSH', ARGV[8], ARGV[9])
+ring(ARGV[7])
 tell_state(f[8], ARGV[2], 'queued', ARGV[6])
 return {'ok'}

@@ -51,6 +51,11 @@ class Owner:
         except OSError as error:
             raise ConfigurationError(f"{folder}: no lock file can be made there: {error.strerror}") from error
 
+    def disown(self) -> None:
+        """In a child that was forked while this life lasted: it is the parent's, and ends with the parent."""
+        os.close(self._fd)
+        self._fd = -1
+
     def close(self) -> None:
         """End this life. Safe to call twice."""
         if self._fd >= 0:

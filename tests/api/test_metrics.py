@@ -9,9 +9,12 @@ from api.register import Register
 from forebay import ModelSource
 from forebay.errors import Failed
 from forebay.metrics import TABLE
+from handoff import quarantine
 from handoff.connection import connect_async
 from handoff.pool import FeatureCache, Owner, Pool
 from handoff.pool.table import Number
+from handoff.quarantine import Entry, set_aside
+from handoff.scripts import perform
 from tests.api.actors import SECRET, announce
 from tests.support.toys import loaded
 from workers.boot import Upkeep
@@ -77,6 +80,18 @@ async def test_what_waits_is_read_from_redis(render, client, keys, way, replies)
     assert lines['forebay_parked_tickets{model="toy",node="n1"}'] == 1
 
 
+async def test_what_was_set_aside_is_counted_by_reason(render, client, keys):
+    """Also when the entries themselves are forgotten."""
+    for reason in ("not_json", "not_json", "bad_signature"):
+        perform(client, set_aside(keys, Entry.of_message(b"x", reason, "", "n1")))
+    quarantine.clear(client, keys)
+
+    lines = await render()
+
+    assert lines['forebay_quarantined_total{reason="not_json"}'] == 2
+    assert lines['forebay_quarantined_total{reason="bad_signature"}'] == 1
+
+
 async def test_the_pool_is_as_its_node_announced_it(render, client, keys):
     """Size, use, blocks."""
     announce(client, keys, used_bytes=250)
@@ -103,9 +118,11 @@ def worker(client, redis_url, shm):
     prepare_node(settings)
     offers = Offers(shm, "n1")
     offers.report([loaded()])
-    upkeep = Upkeep(settings, offers)
+    life = Owner(shm, "parent")
+    upkeep = Upkeep(settings, offers, life)
     yield upkeep
     upkeep.close()
+    life.close()
 
 
 @pytest.fixture

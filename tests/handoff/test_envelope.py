@@ -5,14 +5,14 @@ import json
 
 import msgpack
 import pytest
-from kombu import Connection, Consumer
+from kombu import Consumer
 
 from forebay import Modality, Prompt
 from forebay.settings import SharedSettings
 from forebay.task import Kind, MediaRef, Task, TaskBody
 from handoff.envelope import Label, envelope
 from handoff.keys import Keys, queue_name
-from handoff.queue import TASK, make_app
+from handoff.queue import TASK, QueueWorker, make_app
 from handoff.requeue import queue_entry
 
 pytestmark = pytest.mark.service
@@ -27,7 +27,9 @@ OWN = {"delivery_tag", "reply_to", "origin"}
 
 @pytest.fixture
 def app(redis_url):
-    with make_app(SharedSettings(secret=SECRET, redis_url=redis_url, deployment="test"), node="n1") as app:
+    with make_app(
+        SharedSettings(secret=SECRET, redis_url=redis_url, deployment="test"), QueueWorker("n1", "worker-1")
+    ) as app:
         yield app
 
 
@@ -72,8 +74,7 @@ def test_a_kombu_consumer_reads_our_entry(app, client):
         read.append((body, message.headers, message.content_type))
         message.ack()
 
-    options = app.conf.broker_transport_options
-    with Connection(app.conf.broker_url, transport_options=options) as connection:
+    with app.connection_for_read() as connection:
         queues = [queue for queue in app.conf.task_queues if queue.name == QUEUE]
         with Consumer(connection, queues, callbacks=[on_message], accept=app.conf.accept_content):
             connection.drain_events(timeout=5)

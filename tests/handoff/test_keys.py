@@ -8,7 +8,7 @@ import pytest
 from forebay.settings import SharedSettings
 from handoff import keys as key_table
 from handoff.keys import LANES, Keys, queue_name
-from handoff.queue import HARD_LIMIT_S, SOFT_LIMIT_S, VISIBILITY_TIMEOUT_S, make_app
+from handoff.queue import LIMITS, QueueWorker, make_app
 
 KEYS = Keys("blue:")
 SETTINGS = SharedSettings(secret=b"0123456789abcdef", deployment="blue")
@@ -46,7 +46,7 @@ def test_the_table_in_the_docstring_names_every_kind_of_key():
 
 def test_our_list_is_the_one_that_celery_reads():
     """Celery adds the prefix itself; we add it when we push."""
-    app = make_app(SETTINGS, node="n1")
+    app = make_app(SETTINGS, QueueWorker("n1"))
 
     names = [queue.name for queue in app.conf.task_queues]
     prefix = app.conf.broker_transport_options["global_keyprefix"]
@@ -62,7 +62,7 @@ def test_a_sender_consumes_no_queue():
 
 def test_a_slow_task_does_not_run_twice():
     """The broker gives a message to another worker only after the hard limit has ended the first."""
-    assert SOFT_LIMIT_S < HARD_LIMIT_S < VISIBILITY_TIMEOUT_S
+    assert LIMITS.soft_s < LIMITS.hard_s < LIMITS.visibility_s
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_what_one_leaves_when_it_is_killed_the_other_does_not_touch(redis_urls, 
         one.park("r1")
         one.kill()
         left, request = contents(one.folder), one.redis.dump(one.keys.record("r1"))
-        assert len([name for name in left if name.startswith("owner-")]) == 2  # the child and the janitor
+        assert len([name for name in left if name.startswith("owner-")]) == 2  # the child and its parent
 
         other.park("r1")
         other.sweeps(3)

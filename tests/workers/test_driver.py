@@ -11,7 +11,7 @@ from forebay.task import Kind
 from forebay.ticket import Ticket
 from handoff.connection import connect
 from handoff.pool.table import HoldState
-from handoff.queue import SOFT_LIMIT_S
+from handoff.queue import LIMITS
 from tests.support.media import encoded, plain_png
 from tests.support.toys import Toy, loaded
 from tests.support.ways import WORKER, problem_of
@@ -204,7 +204,7 @@ def test_work_that_takes_too_long_is_a_504_that_names_the_limit(node):
 
     state, problem = ended(node)
     assert (state, problem.code, problem.status) == ("failed", "time_limit", 504)
-    assert problem.message == f"preprocessing took longer than {SOFT_LIMIT_S} s"
+    assert problem.message == f"preprocessing took longer than {LIMITS.soft_s} s"
 
 
 def test_an_invalid_result_is_never_parked(node):
@@ -300,14 +300,14 @@ def test_a_kind_of_media_that_nobody_decodes_is_refused(node):
 # what is not to be done
 
 
-def test_a_message_that_is_not_ours_goes_nowhere_but_the_log(node, caplog):
-    """It neither crashes the worker nor touches a request."""
+def test_a_message_that_is_not_ours_touches_no_request(node, caplog):
+    """Nor does it crash the worker; what becomes of it is in test_set_aside."""
     node.task(node.reference(PNG))
 
     with caplog.at_level(logging.ERROR):
         node.driver().run(b"garbage")
 
-    assert [record.message for record in caplog.records] == ["task refused"]
+    assert [record.message for record in caplog.records] == ["task set aside"]
     assert node.way.state() == "queued"
 
 
