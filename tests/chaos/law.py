@@ -96,7 +96,7 @@ def _held(site: Site) -> list[str]:
     live, size = site.redis.hmget(keys.tenant(""), "live", "bytes")
     if (int(live or 0), int(size or 0)) != (0, 0):
         found.append(f"on the account: {live} requests, {size} bytes")
-    for pattern in ("line:*", "parked:*", "leases:*", "purge:*"):
+    for pattern in ("line:*", "parked:*", "leases:*", "purge:*", "taken:*"):
         found += [
             f"{key.decode()}: {site.redis.type(key).decode()}"
             for key in site.redis.scan_iter(f"{keys.prefix}{pattern}")

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.service
 REQUESTS, AT_ONCE = 10_000, 200
 STAYS = {
     "tenant": "two numbers for each tenant",
+    "bell": "one token for each node",
     "wake": "one token for each scheduler's model",
     "purge": "what the node's janitor is to free; it takes them out",
     "mm.n1.text": "messages, which workers take out",

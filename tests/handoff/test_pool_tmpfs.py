@@ -118,7 +118,7 @@ def test_a_1_mb_tmpfs_has_no_room_for_one_large_image(folder):
     def act(place):
         said = refusal(lambda: Pool.create(place.folder / "pool", feature))
         left = os.listdir(place.folder)
-        place.remount(size="4m")
+        place.remount(size="5m")
         Pool.create(place.folder / "pool", MIB)
         pool = Pool(place.folder / "pool", "w", writable=True)
         never = refusal(lambda: pool.allocate(feature, "large", 1), ValueError)
