@@ -56,13 +56,13 @@ def _serve(settings: ApiSettings, listening: socket.socket) -> int:
     import uvicorn  # the help text does not need it
 
     from api.app import make_app
-    from api.wire import BoundedHead
+    from api.wire import LastWord
 
     app = make_app(settings)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=BoundedHead,
+        http=LastWord,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=settings.drain_s,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+LAST_WORD_S = 1.0  # what is on its way comes within that
 MOST_HEAD_BYTES = 64 << 10  # a key, an id and a long path are a few hundred
 
 
@@ -39,3 +40,28 @@ class BoundedHead(HttpToolsProtocol):
         self._head_bytes += len(data)
         if self._head_bytes > MOST_HEAD_BYTES:
             self.send_400_response(f"The head of a request may have {MOST_HEAD_BYTES} bytes.")
+
+
+class LastWord(BoundedHead):
+    """Lets a connection that has just come ask its one question, though the server stops: it cannot know that yet."""
+
+    _is_last = False
+    _has_asked = False
+
+    def shutdown(self) -> None:
+        """Called by the server when it stops."""
+        if self._has_asked or self.transport.is_closing():
+            super().shutdown()
+            return
+        self._is_last = True
+        self.loop.call_later(LAST_WORD_S, self._close_if_silent)
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._has_asked = True
+        if self._is_last:
+            self.cycle.keep_alive = False
+
+    def _close_if_silent(self) -> None:
+        if not self._has_asked and not self.transport.is_closing():
+            self.transport.close()

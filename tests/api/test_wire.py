@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import uvicorn
 
-from api.wire import MOST_HEAD_BYTES, BoundedHead
+from api.wire import MOST_HEAD_BYTES, LastWord
 
 OK = b"HTTP/1.1 204 "
 REFUSED = b"HTTP/1.1 400 "
@@ -26,16 +26,22 @@ async def application(scope, receive, send):
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[int]:
+async def server() -> AsyncIterator[uvicorn.Server]:
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application, http=BoundedHead, log_config=None, lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(application, http=LastWord, log_config=None, lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     async with asyncio.timeout(5):
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.005)
-    yield listening.getsockname()[1]
+    server.config.port = listening.getsockname()[1]
+    yield server
     server.should_exit = True
     await serving
+
+
+@pytest.fixture
+def port(server: uvicorn.Server) -> int:
+    return server.config.port
 
 
 async def say(port: int, *parts: bytes, answers: int = 1) -> bytes:
@@ -92,3 +98,32 @@ async def test_a_head_without_end_is_refused(port, parts):
 async def test_everything_else_is_read_as_ever(port, parts, answers):
     """A body has bounds of its own; a trailer means nothing."""
     assert (await say(port, *parts, answers=answers)).count(OK) == answers
+
+
+async def test_a_connection_that_has_just_come_is_answered_though_the_server_stops(server, port):
+    """Its request is on the way: a restart behind a shared socket breaks no call."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    await asyncio.sleep(0.05)  # it is taken, and silent
+
+    server.should_exit = True
+    await asyncio.sleep(0.2)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(5):
+        said = await reader.read()  # to the end: the connection is closed behind the answer
+    writer.close()
+
+    assert said.startswith(OK)
+    assert b"connection: close" in said.lower()
+
+
+async def test_a_silent_connection_does_not_hold_up_the_stop(server, port, monkeypatch):
+    """A moment is enough for what is on its way."""
+    monkeypatch.setattr("api.wire.LAST_WORD_S", 0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    await asyncio.sleep(0.05)
+
+    server.should_exit = True
+
+    async with asyncio.timeout(5):
+        assert await reader.read() == b""
+    writer.close()
