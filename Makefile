@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 MODELS := examples/efficientnet_lite0 examples/whisper_tiny_en
 
-.PHONY: help demo test test-unit test-long kill-run chaos lint types check bench format clean
+.PHONY: help demo test test-unit test-long kill-run chaos chaos-compare lint types check bench format clean
 
 help:                ## What there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*##/\t/' | expand -t 14
@@ -28,6 +28,9 @@ kill-run: $(VENV)/.test ## Ten minutes of killing everybody at random; FOR=secon
 
 chaos: $(VENV)/.test ## Ten minutes of load on a whole deployment that is killed, cut and filled; FOR=seconds, SEED=n
 	$(BIN)/python -m tests.chaos.run --seconds $(or $(FOR),600) --seed $(or $(SEED),0)
+
+chaos-compare: $(VENV)/.test ## The same strikes on plain Celery and on Forebay; FOR=seconds, SEED=n
+	$(BIN)/python -m tests.chaos.compare --seconds $(or $(FOR),120) --seed $(or $(SEED),0)
 
 lint: $(VENV)/.test  ## Format and lint
 	$(BIN)/ruff format --check .

@@ -6,9 +6,11 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from handoff.pool import Owner, Pool
+from tests.chaos.plain import PlainSite
 from tests.chaos.site import Site, strike
 
 _PAUSE_S = (1.0, 4.0)
@@ -18,15 +20,17 @@ _PAUSE_S = (1.0, 4.0)
 class Nemesis:
     """Strikes one thing after another."""
 
-    site: Site
+    site: Site | PlainSite
     chance: random.Random
+    strikes: Sequence[str] = ()
+    """Which of them; all of them when none is named."""
     done: Counter[str] = field(default_factory=Counter)
 
     def rage(self, seconds: float) -> None:
         """Strike until the time is over; what it held still is let go."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            name = self.chance.choice(STRIKES)
+            name = self.chance.choice(self.strikes or STRIKES)
             if getattr(self, f"_{name}")():
                 self.done[name.replace("_", " ")] += 1
             time.sleep(self.chance.uniform(*_PAUSE_S))
@@ -96,6 +100,7 @@ class Nemesis:
 
     def _fill_pool(self) -> bool:
         """Take all room that there is, as a neighbour who holds it for a while; or one that dies with it."""
+        assert isinstance(self.site, Site)
         path = self.site.pool
         owner = Owner(path.parent, "chaos")
         pool = Pool(path, owner.id, writable=True, prefault=False)
