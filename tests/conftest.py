@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from forebay.errors import ConfigurationError
-from handoff.connection import Client, connect
+from handoff.connection import AsyncClient, Client, connect, connect_async
 from handoff.keys import Keys
 from handoff.moves import Moves
 from launch.folders import remove_abandoned
@@ -58,6 +58,14 @@ def client(redis_url: str) -> Iterator[Client]:
     client = connect(redis_url, "test")
     yield client
     client.close()
+
+
+@pytest.fixture(name="redis")
+async def async_redis(client: Client, redis_url: str) -> AsyncIterator[AsyncClient]:
+    """An asyncio connection to the same, for those that run in an event loop."""
+    found = connect_async(redis_url, "test-async")
+    yield found
+    await found.aclose()
 
 
 @pytest.fixture

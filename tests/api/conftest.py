@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from api.replies import Replies
 from api.settings import ApiSettings
-from handoff.connection import AsyncClient, Client, connect_async
+from handoff.connection import Client, connect_async
 from handoff.keys import Keys
 from handoff.moves import Moves
-from tests.api.actors import SECRET, Staff
+from tests.api.actors import SECRET, Staff, announce
+from tests.api.process import started, talking_to
 from tests.support.ways import Way
 
 
@@ -38,17 +41,23 @@ def staff(way: Way) -> Staff:
 
 
 @pytest.fixture
-async def redis(client: Client, redis_url: str) -> AsyncIterator[AsyncClient]:
-    """An asyncio connection to the empty database."""
-    redis = connect_async(redis_url, "test-api")
-    yield redis
-    await redis.aclose()
-
-
-@pytest.fixture
 async def replies(client: Client, redis_url: str, keys: Keys) -> AsyncIterator[Replies]:
     """Replies whose stream is there, and that nobody reads yet."""
     replies = Replies(connect_async(redis_url, "test-replies"), keys)
     await replies.open()
     yield replies
     await replies.close()
+
+
+@pytest.fixture
+async def app(settings: ApiSettings, client: Client, keys: Keys) -> AsyncIterator[FastAPI]:
+    """A process that is up, with one node that serves one model."""
+    announce(client, keys)
+    async with started(settings) as app:
+        yield app
+
+
+@pytest.fixture
+async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with talking_to(app) as http:
+        yield http

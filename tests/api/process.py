@@ -36,3 +36,10 @@ def events_of(text: str) -> list[Any]:
     """The data of server-sent events."""
     blocks = [block.removeprefix("data: ") for block in text.split("\n\n") if block]
     return [block if block == "[DONE]" else json.loads(block) for block in blocks]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait for what happens elsewhere, a few seconds at most."""
+    async with asyncio.timeout(4):
+        while not holds():  # noqa: ASYNC110 - it is in another process
+            await asyncio.sleep(0.005)

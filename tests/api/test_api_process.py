@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
-from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
-from fastapi import FastAPI
 
 from forebay.errors import Failed, Problem
 from forebay.media import digest_of
@@ -19,32 +16,12 @@ from handoff.media import Spool
 from handoff.moves import End
 from tests.api.actors import Staff, announce, result
 from tests.api.callers import Caller
-from tests.api.process import events_of, meanwhile, started, talking_to
+from tests.api.process import events_of, meanwhile, started, talking_to, until
 from tests.support.ways import Way
 
 pytestmark = pytest.mark.service
 
 BODY = {"text": "Hi", "rid": "r1"}
-
-
-@pytest.fixture
-async def app(settings, client, keys) -> AsyncIterator[FastAPI]:
-    """A process that is up, with one node that serves one model."""
-    announce(client, keys)
-    async with started(settings) as app:
-        yield app
-
-
-@pytest.fixture
-async def http(app) -> AsyncIterator[httpx.AsyncClient]:
-    async with talking_to(app) as http:
-        yield http
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(4):
-        while not holds():  # noqa: ASYNC110 - it is in another process
-            await asyncio.sleep(0.005)
 
 
 # The way of a request.

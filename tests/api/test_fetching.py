@@ -17,7 +17,7 @@ from handoff.moves import End
 from tests.api.actors import Staff, announce, result
 from tests.api.callers import Caller
 from tests.api.fetch.listeners import listening, ok, says, status
-from tests.api.process import meanwhile, started, talking_to
+from tests.api.process import meanwhile, started, talking_to, until
 
 pytestmark = pytest.mark.service
 
@@ -32,12 +32,6 @@ def open_to_loopback(settings: ApiSettings) -> Callable[..., ApiSettings]:
         return replace(settings, **{**inside, **more})
 
     return make
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(4):
-        while not holds():  # noqa: ASYNC110 - it is in another process
-            await asyncio.sleep(0.005)
 
 
 async def test_a_url_is_fetched_and_the_worker_gets_a_digest(open_to_loopback, client, keys, staff: Staff, settings):

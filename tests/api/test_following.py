@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -17,27 +16,14 @@ from forebay.client import Status
 from forebay.errors import Failed, Rejected
 from handoff.log import Moved, Said
 from handoff.moves import LOG, End
-from tests.api.actors import Staff, announce, result
-from tests.api.process import meanwhile, started, talking_to
+from tests.api.actors import Staff, result
+from tests.api.process import meanwhile
 from tests.support.ways import MODEL
 
 pytestmark = pytest.mark.service
 
 BODY = {"text": "Hi", "rid": "r1"}
 EVENTS = "/v1/requests/r1/events"
-
-
-@pytest.fixture
-async def app(settings, client, keys):
-    announce(client, keys)
-    async with started(settings) as app:
-        yield app
-
-
-@pytest.fixture
-async def http(app) -> AsyncIterator[httpx.AsyncClient]:
-    async with talking_to(app) as http:
-        yield http
 
 
 def read(text: str) -> list[tuple[str, str, Any]]:

@@ -46,9 +46,8 @@ class Proxy:
         self._cut()
         server.close()
         tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        if tasks:  # they end by themselves, now that their connections are cut
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=5))
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -10,13 +10,6 @@ from handoff.history import page
 pytestmark = pytest.mark.service
 
 
-@pytest.fixture
-async def redis(client, redis_url):
-    redis = connect_async(redis_url, "test-history")
-    yield redis
-    await redis.aclose()
-
-
 async def pages(redis, keys, limit, wanted=lambda one: True, tenant="acme"):
     """The ids of every page, to the last."""
     found, mark = [], None

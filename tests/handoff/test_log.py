@@ -3,20 +3,12 @@
 import msgpack
 import pytest
 
-from handoff.connection import connect_async
 from handoff.log import BEGINNING, Closed, Moved, Said, follow, has_more, is_entry_id
 from handoff.moves import LOG, RETENTION_MS, End, Fence
 from handoff.record import position_of, read_async
 from tests.support.ways import NODE
 
 pytestmark = pytest.mark.service
-
-
-@pytest.fixture
-async def redis(client, redis_url):
-    redis = connect_async(redis_url, "test-log")
-    yield redis
-    await redis.aclose()
 
 
 def piece(text):
