@@ -44,6 +44,7 @@ def on_celery(seconds: float, seed: int, *, reliable: bool) -> Row:
         sent: list[int] = []
         sender = threading.Thread(target=lambda: sent.extend(site.publish(seconds, int(seconds * _TASKS_A_S))))
         nemesis = Nemesis(site, random.Random(seed), strikes=STRIKES)
+        site.wait_until_it_works()
         sender.start()
         nemesis.rage(seconds)
         sender.join()

@@ -24,6 +24,8 @@ from tests.chaos.site import Server
 TASK_S = 0.05
 _DONE = "plain:done"
 
+_WORKER = "from tests.chaos.plain import make_app; make_app().worker_main(['worker', '-c', '2', '-l', 'ERROR'])"
+
 RELIABLE = {
     "task_acks_late": True,
     "task_reject_on_worker_lost": True,
@@ -68,7 +70,7 @@ class PlainSite:
 
     def keep_up(self) -> None:
         """Start the worker, and again whenever it has died, until told to stop."""
-        argv = [sys.executable, "-m", "celery", "-A", "tests.chaos.plain:make_app", "worker", "-c", "2", "-l", "ERROR"]
+        argv = [sys.executable, "-c", _WORKER]
         while not self._stop.is_set():
             self.process = subprocess.Popen(
                 argv, env=self.env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -82,6 +84,15 @@ class PlainSite:
 
     def stop(self) -> None:
         self._stop.set()
+
+    def wait_until_it_works(self) -> None:
+        """Until a first task has run."""
+        self._sender().send_task("plain.work", [-1])
+        for _ in range(600):
+            if self.done():
+                return
+            time.sleep(0.1)
+        raise RuntimeError("plain Celery does not work")
 
     def publish(self, seconds: float, count: int) -> list[int]:
         """Send that many tasks over that time; those that the client says it has sent."""
@@ -98,7 +109,7 @@ class PlainSite:
 
     def done(self) -> Counter[int]:
         """How often each task has run."""
-        with redis.Redis(port=self.server.port) as store:
+        with redis.Redis(port=self.server.port, db=1) as store:
             return Counter(int(number) for number in store.lrange(_DONE, 0, -1))
 
 
