@@ -28,7 +28,7 @@ MAY_IMPORT = {
         *("forebay", "handoff", "billiard", "blake3", "celery", "click", "numpy"),
         *("PIL", "av", "simplejpeg", "soundfile", "soxr"),
     },
-    "processors": {"forebay", "numpy", "torch"},
+    "processors": {"forebay", "numpy", "pydantic", "torch"},
     "scheduler": {"forebay", "handoff", "click", "msgpack", "numpy", "tokenizers", "torch"},
     "launch": {"forebay", "handoff", "api", "workers", "scheduler", "processors", "click", "redis", "rich"},
 }

@@ -89,12 +89,13 @@ class Network:
             "input_ids": view(admission.input_ids)[None].to(device),
             "position_ids": self._position_ids(admission),
         }
-        if admission.items:
-            # The vision tower casts its input to its own type first, so nothing is lost by giving it that type.
-            pixels = [model_tensor(item, dtype=dtype, device=device) for item in admission.items]
-            inputs["pixel_values"] = pixels[0] if len(pixels) == 1 else torch.cat(pixels)
-            grids = [item.model_specific["image_grid_thw"] for item in admission.items]
-            inputs["image_grid_thw"] = torch.tensor(grids, device=device)
+        for modality, (values, grid) in _INPUTS.items():
+            items = [item for item in admission.items if item.modality is modality]
+            if items:
+                # The vision tower casts its input to its own type first, so nothing is lost by giving it that type.
+                pixels = [model_tensor(item, dtype=dtype, device=device) for item in items]
+                inputs[values] = pixels[0] if len(pixels) == 1 else torch.cat(pixels)
+                inputs[grid] = torch.tensor([item.model_specific[grid] for item in items], device=device)
         return inputs
 
     def _position_ids(self, admission: Admission) -> torch.Tensor:
