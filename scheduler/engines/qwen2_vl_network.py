@@ -10,11 +10,16 @@ from tokenizers import Tokenizer
 
 from forebay.engine import Admission, Emission, Room
 from forebay.errors import ConfigurationError
+from forebay.features import Modality
 from forebay.model import ModelSource
 from scheduler.engines.detokenizer import Detokenizer
 from scheduler.engines.tensors import model_tensor, view
 
 _MOST_REQUESTS = 8
+_INPUTS = {
+    Modality.IMAGE: ("pixel_values", "image_grid_thw"),
+    Modality.VIDEO: ("pixel_values_videos", "video_grid_thw"),
+}
 
 
 @dataclass(slots=True, eq=False)

@@ -1,17 +1,21 @@
 """Videos, bit for bit as Hugging Face transformers 5.24.0 prepares them on a CPU: frames, pixels, ids, positions."""
 
+import io
 from types import SimpleNamespace
 
+import av
 import numpy as np
 import pytest
 
-from forebay import ModelSource, Prompt, Rejected, Work
+from forebay import ModelSource, Prompt, Rejected, Video, Work
 from forebay.testing import image, run_processor
 from processors.qwen_vl import Qwen2VL, Qwen3VL, Qwen25VL
 from processors.qwen_vl.sampling import Sampling
 from processors.qwen_vl.tokenizer import packaged_file
 from tests.processors.films import as_video, clip, film
 from tests.processors.pictures import noise
+from tests.support.videos import encoded
+from workers.decode import decode_video
 
 pytestmark = pytest.mark.parity
 
@@ -204,3 +208,24 @@ def test_video_settings_that_hugging_face_saved_are_read_as_they_were_meant(tran
 
         assert settings.video == processor.settings.video
         assert settings.geometry == processor.settings.geometry
+
+
+@pytest.mark.parametrize(("codec", "kind"), [("libx264", "mp4"), ("libvpx-vp9", "webm"), ("mpeg4", "avi")])
+@pytest.mark.parametrize("cls", FAMILIES.values(), ids=FAMILIES)
+def test_a_file_becomes_what_hugging_face_makes_of_all_its_frames(transformers, cls, codec, kind):
+    """From bytes: we decode the frames that are wanted, the reference all of them with PyAV, and then chooses."""
+    processor = cls(ModelSource("any"))
+    data = encoded(film(23, 96, 160), codec, kind, rate=12)
+    with av.open(io.BytesIO(data)) as container:
+        frames = np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+    expected = video_reference(transformers, processor)(
+        videos=[frames], video_metadata=[metadata(frames, 12.0)], return_tensors="np"
+    )
+
+    taken = decode_video(data, lambda one: processor.sample_frames(one, None), "video_data")
+    video = Video(taken.frames, taken.indices, taken.times_s, taken.clip, "sha256:0", 1)
+    ours = processor.process_item(video, Work("r", Prompt(ids=(1,)), (video,)))
+
+    assert len(taken.indices) < len(frames)
+    assert ours.model_specific["video_grid_thw"] == expected["video_grid_thw"][0].tolist()
+    assert ours.feature.array.tobytes() == expected["pixel_values_videos"].tobytes()

@@ -1,5 +1,7 @@
 """A video on its way through a worker: its frames, its errors, and what the cache knows it by."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,3 +113,21 @@ def test_who_takes_videos_says_which_frames(monkeypatch):
 
     with pytest.raises(ConfigurationError, match="takes videos, but has no sample_frames"):
         load_processor(ModelSource("cinema"))
+
+
+def test_seconds_a_group_outlive_the_cache(node):
+    """C047: what a model is told of a video's time is a fraction, and comes back as it went."""
+
+    class Timed(Cinema):
+        def process_item(self, media, work):
+            made = super().process_item(media, work)
+            return replace(made, model_specific={"second_per_grid_ts": 1 / 3, "timestamps": [0.25, 1.5]})
+
+    driver = node.driver(Timed(ModelSource("toy")), cached=True)
+    FeatureCache(node.pool).set_budget(1 << 19)
+
+    told = [sent(node, driver, rid).result["items"][0] for rid in ("made", "found")]
+
+    assert [item["cached"] for item in told] == [False, True]
+    for item in told:
+        assert item["model_specific_data"] == {"second_per_grid_ts": 1 / 3, "timestamps": [0.25, 1.5]}
