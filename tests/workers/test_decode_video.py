@@ -2,6 +2,7 @@
 
 import io
 
+import av
 import numpy as np
 import pytest
 from PIL import Image as Pillow
@@ -74,6 +75,29 @@ def test_times_begin_when_the_file_does():
 
     assert video.times_s == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
     assert (video.clip.fps, video.clip.duration_s) == (pytest.approx(10), pytest.approx(0.5))
+
+
+def trimmed(data: bytes, frames: int) -> bytes:
+    """The same, with an edit list that begins so many frames later; all of them stay in the file."""
+    file = io.BytesIO()
+    options = {"avoid_negative_ts": "disabled", "use_editlist": "1"}
+    with av.open(io.BytesIO(data)) as old, av.open(file, "w", format="mp4", options=options) as new:
+        [source] = old.streams.video
+        stream = new.add_stream_from_template(source)
+        for packet in old.demux(source):
+            if packet.size:
+                packet.pts, packet.dts = (at - frames * packet.duration for at in (packet.pts, packet.dts))
+                packet.stream = stream
+                new.mux(packet)
+    return file.getvalue()
+
+
+def test_what_an_edit_list_cuts_away_is_not_there():
+    """Frames are numbered among those that are shown, though the first of them need others to be decoded."""
+    video = decoded(trimmed(encoded(shades(10), g="30", bf="0"), 4))
+
+    assert (video.clip.frames, numbers(video)) == (6, [4, 5, 6, 7, 8, 9])
+    assert video.times_s == pytest.approx([number / 30 for number in range(6)])
 
 
 @pytest.mark.parametrize(("codec", "kind"), [("libx264", "mp4"), ("libvpx", "webm"), ("gif", "gif")])
