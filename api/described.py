@@ -98,7 +98,7 @@ class ItemTold(Described):
     hash: str
     digest: str | None
     feature: FeatureTold
-    model_specific_data: dict[str, int | list[int]]
+    model_specific_data: dict[str, int | float | list[int | float]]
     cached: bool
 
 
@@ -139,7 +139,7 @@ class ItemPlanned(Described):
     bytes: int
     tokens: int | None
     feature: FeaturePlanned | None
-    model_specific_data: dict[str, int | list[int]]
+    model_specific_data: dict[str, int | float | list[int | float]]
     cached: bool
 
 

@@ -11,7 +11,7 @@ from forebay.engine import Admission, AdmittedItem, Emission, Engine, Room
 from forebay.errors import ConfigurationError, Failed, ForebayError, Rejected
 from forebay.features import Feature, Item, Modality, Normalisation, Output, Planned, Positions, Processed, Span
 from forebay.layout import Expansion, Layout, Run
-from forebay.media import Audio, Image, Media
+from forebay.media import Audio, Clip, Image, Media, Video
 from forebay.model import ModelSource
 from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, Work
 from forebay.states import State
@@ -38,6 +38,7 @@ __all__ = [
     "Audio",
     "Capabilities",
     "Client",
+    "Clip",
     "ConfigurationError",
     "DType",
     "Emission",
@@ -66,5 +67,6 @@ __all__ = [
     "Span",
     "State",
     "Tokenizer",
+    "Video",
     "Work",
 ]

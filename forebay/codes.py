@@ -101,6 +101,11 @@ CODES: dict[str, Code] = {
     "damaged_audio": Code(400, "A recording that cannot be decoded.", "Send a whole one."),
     "audio_too_long": Code(400, "A recording that is longer than is decoded.", "Both lengths are told."),
     "audio_too_large": Code(413, "More samples than are decoded.", "Both numbers are told."),
+    "unsupported_video": Code(400, "No video, or none that is read.", "MP4, MOV, WebM, MKV, AVI, GIF, animated WebP."),
+    "damaged_video": Code(400, "A video that ends too early or cannot be decoded.", "Both numbers of frames are told."),
+    "video_too_long": Code(400, "A video that is longer than is decoded.", "Both lengths are told."),
+    "video_too_large": Code(413, "More pixels than are decoded.", "Both numbers are told."),
+    "unsuitable_video": Code(400, "The model cannot take the frames that were asked for.", "Both numbers are told."),
     "features_too_large": Code(413, "The features are larger than the whole feature pool.", "Send smaller items."),
     # what the system lacks
     "overloaded": Code(503, "More requests are under way than `FOREBAY_MAX_LIVE`.", _LATER),

@@ -194,6 +194,8 @@ def typed_extensions(
                 param=min(extensions),
             )
         return None
+    if not has_media:
+        extensions = {name: value for name, value in extensions.items() if is_present(value)}
     try:
         return capabilities.extensions.model_validate(dict(extensions))
     except ValidationError as error:

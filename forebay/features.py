@@ -14,7 +14,7 @@ import numpy.typing as npt
 from forebay.dtypes import DType
 
 Int64Array = npt.NDArray[np.int64]
-Attribute = int | list[int]
+Attribute = int | float | list[int] | list[float]
 
 
 class Modality(StrEnum):
@@ -87,7 +87,7 @@ class Processed:
     Attributes:
         feature: the model's input for this item.
         tokens: how many tokens of the prompt the item stands for.
-        model_specific: small integers or lists of integers that only the model reads.
+        model_specific: numbers or lists of numbers that only the model reads.
     """
 
     feature: Feature

@@ -56,7 +56,63 @@ class Audio:
         return len(self.samples) / self.rate_hz
 
 
-Media = Image | Audio
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """What is known of a video before its frames are decoded; a family chooses frames by it.
+
+    Attributes:
+        frames: how many are shown; counted where the header does not say.
+        fps: frames a second, on average.
+        duration_s: how long it is shown, with its last frame.
+        width: in pixels, as a player shows it.
+        height: likewise.
+        rotation: by which its stored frames are turned for that, in degrees, clockwise: 0, 90, 180 or 270.
+    """
+
+    frames: int
+    fps: float
+    duration_s: float
+    width: int
+    height: int
+    rotation: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Video:
+    """One video, as the frames that the family asked for: ``frames`` is ``uint8 [n, height, width, 3]``, RGB, upright.
+
+    Attributes:
+        indices: which frames of the clip they are, ascending.
+        times_s: when a player shows each of them, in seconds.
+        clip: the whole that they are taken from.
+    """
+
+    frames: npt.NDArray[np.uint8]
+    indices: tuple[int, ...]
+    times_s: tuple[float, ...]
+    clip: Clip
+    digest: str
+    hash: int
+    param: str = "video_data"
+    """Where the caller put it, for error messages."""
+
+    modality = Modality.VIDEO
+
+    @property
+    def height(self) -> int:
+        return int(self.frames.shape[1])
+
+    @property
+    def width(self) -> int:
+        return int(self.frames.shape[2])
+
+    @property
+    def sampled_fps(self) -> float:
+        """Frames a second among those that were taken, on average."""
+        return len(self.indices) / self.clip.frames * self.clip.fps
+
+
+Media = Image | Audio | Video
 
 
 class Identity(Protocol):

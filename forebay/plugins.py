@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from itertools import pairwise
 from typing import Any
 
 from forebay.chat_template import ChatTemplate
 from forebay.engine import Engine
-from forebay.errors import ConfigurationError
+from forebay.errors import ConfigurationError, Failed, Rejected
+from forebay.features import Modality
+from forebay.media import Clip
 from forebay.model import ModelSource
-from forebay.processor import Capabilities, Fingerprint, Processor, Tokenizer
+from forebay.processor import Capabilities, Fingerprint, Processor, Tokenizer, TypedExtensions
 from forebay.tokenizer import TOKENIZER_FILE, FileTokenizer
 
 PROCESSORS = "forebay.processors"
@@ -42,6 +45,24 @@ class LoadedProcessor:
         """Whether what it makes of an item may serve other requests: it says so, and has not taken over the flow."""
         return self.capabilities.cacheable and self.has_usual_flow
 
+    def choose_frames(self, clip: Clip, extensions: TypedExtensions, param: str) -> tuple[int, ...]:
+        """Which frames the processor wants of a video.
+
+        Raises:
+            Rejected: none can be chosen; the item is named.
+            Failed: it wants frames that are not there.
+        """
+        try:
+            indices = tuple(self.processor.sample_frames(clip, extensions))
+        except Rejected as error:
+            raise Rejected(error.code, error.message, param=error.param or param, status=error.status) from error
+        is_ascending = all(before <= after for before, after in pairwise(indices))
+        if not indices or not is_ascending or indices[0] < 0 or indices[-1] >= clip.frames:
+            wanted = ", ".join(map(str, indices[:8]))
+            message = f"the processor wants frames [{wanted}] of a video with {clip.frames}: ascending ones are there"
+            raise Failed("invalid_result", message)
+        return indices
+
 
 def names(group: str) -> list[str]:
     """The models that installed packages offer in ``group``."""
@@ -52,13 +73,15 @@ def load_processor(model: ModelSource) -> LoadedProcessor:
     """Import, build and describe the processor of a model. Without a tokenizer of its own it gets the folder's.
 
     Raises:
-        ConfigurationError: no such processor, it cannot be built, or it does not offer the model's feature dtype.
+        ConfigurationError: no such processor, it cannot be built, it does not offer the model's feature dtype, or it
+            takes videos and does not say which of their frames.
     """
     point = _find(PROCESSORS, model.name)
     cls: type[Processor] = _load(point, Processor)
     _check_dtype(cls, model)
     processor = cls(model)
     capabilities = processor.capabilities()
+    _check_sampling(cls, capabilities, model)
     package, version = _distribution(point)
     config = {"config": processor.config(), "feature_dtype": model.feature_dtype}
     fingerprint = Fingerprint.of(model.name, package, version, config).text
@@ -104,6 +127,11 @@ def _check_dtype(cls: type[Processor], model: ModelSource) -> None:
         raise ConfigurationError(
             f"model {model.name!r}: its processor writes no {model.feature_dtype} features; it offers: {offered}"
         )
+
+
+def _check_sampling(cls: type[Processor], capabilities: Capabilities, model: ModelSource) -> None:
+    if Modality.VIDEO in capabilities.modalities and cls.sample_frames is Processor.sample_frames:
+        raise ConfigurationError(f"model {model.name!r}: its processor takes videos, but has no sample_frames")
 
 
 def _distribution(point: EntryPoint) -> tuple[str, str]:

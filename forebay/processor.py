@@ -22,7 +22,7 @@ from forebay.dtypes import DType
 from forebay.errors import Rejected
 from forebay.features import Modality, Output, Planned, Positions, Processed
 from forebay.layout import Expansion, Layout
-from forebay.media import Media
+from forebay.media import Clip, Media
 from forebay.model import ModelSource
 
 TypedExtensions = BaseModel | None
@@ -140,6 +140,24 @@ class Processor(ABC):
     def tokenizer(self) -> Tokenizer | None:
         """A tokenizer of the processor's own; ``None`` takes ``tokenizer.json`` of the model folder, if any."""
         return None
+
+    def sample_frames(self, clip: Clip, extensions: TypedExtensions) -> Sequence[int]:
+        """Which frames of a video it wants, ascending; only these are decoded to pixels. No look at the content.
+
+        Whoever declares ``Modality.VIDEO`` writes it. The choice may depend on the clip, the extension map and the
+        model's settings, and on nothing else: features are cached by these.
+
+        Args:
+            clip: what the video is; it has at least one frame.
+            extensions: the map as the processor's own model sees it.
+
+        Returns:
+            At least one index, each in ``[0, clip.frames)``.
+
+        Raises:
+            Rejected: no choice can be made.
+        """
+        raise Rejected("unsupported_modality", "this processor takes no video")
 
     def plan_item(self, media: Media) -> Planned | None:
         """What will become of an item, without a look at its content: pixels and samples may be a view of nothing.

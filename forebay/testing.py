@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.drive import drive, drive_item, typed_extensions
 from forebay.features import Output
-from forebay.media import Audio, Image, Media, digest_of
+from forebay.media import Audio, Clip, Image, Media, Video, digest_of
 from forebay.processor import Processor, Prompt, Tokenizer, Work
 
 
@@ -27,6 +27,17 @@ def audio(samples: Any, rate_hz: int = 16_000) -> Audio:
     """An audio item from mono samples."""
     array = np.ascontiguousarray(samples, dtype=np.float32)
     return Audio(array, rate_hz, _digest(array), _short_hash(array))
+
+
+def video(frames: Any, *, fps: float = 24.0) -> Video:
+    """A video item that is all of a clip, from anything that NumPy turns into ``uint8 [n, h, w, 3]``."""
+    array = np.ascontiguousarray(frames, dtype=np.uint8)
+    if array.ndim != 4 or array.shape[3] != 3:
+        raise ValueError(f"frames must be [n, height, width, 3], got {list(array.shape)}")
+    count, height, width, _ = array.shape
+    clip = Clip(count, fps, count / fps, width, height)
+    times = tuple(number / fps for number in range(count))
+    return Video(array, tuple(range(count)), times, clip, _digest(array), _short_hash(array))
 
 
 def run_processor(

@@ -173,15 +173,19 @@ def _check_rows(item: Item | Processed, name: str, rows_per_token: int | None) -
 def _check_attributes(item: Item | Processed, name: str) -> None:
     for key, value in item.model_specific.items():
         if not _is_attribute(value):
-            raise _fail(f"{name}: model-specific {key!r} must be a 64-bit integer or a list of them")
+            raise _fail(f"{name}: model-specific {key!r} must be a 64-bit integer, a finite float, or a list of them")
 
 
 def _is_attribute(value: Attribute) -> bool:
     values = value if isinstance(value, list) else [value]
-    return all(
-        isinstance(number, int) and not isinstance(number, bool) and -(2**63) <= number <= _INT64_MAX
-        for number in values
-    )
+    return all(_is_number(number) for number in values)
+
+
+def _is_number(value: object) -> bool:
+    """Whether it travels as it is: NumPy's own numbers do not, nor do truth values."""
+    if type(value) is float:
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value <= _INT64_MAX
 
 
 def _check_disjoint(output: Output) -> None:

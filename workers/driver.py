@@ -10,13 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
 from forebay.drive import check_items, check_length, drive, drive_prompt, prompt_ids, typed_extensions
 from forebay.errors import Failed, Problem, Rejected
 from forebay.features import Modality, Output
-from forebay.media import Audio, Image, Media
+from forebay.media import Audio, Image, Media, Video
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions, Work
 from forebay.states import State
@@ -31,7 +32,7 @@ from handoff.quarantine import Entry, set_aside
 from handoff.queue import LIMITS
 from handoff.scripts import Move, perform
 from workers.abandon import Abandoner
-from workers.decode import decode_audio, decode_image
+from workers.decode import decode_audio, decode_image, decode_video
 from workers.decode.identity import hash_of
 from workers.items import Items
 from workers.pace import Pace
@@ -178,7 +179,7 @@ class Driver:
         loaded, extensions = self._checked(job)
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
             return self._through_cache(job, loaded, extensions, self.cache)
-        media = tuple(self._load(ref, loaded, job.timings) for ref in job.body.media)
+        media = tuple(self._load(ref, loaded, extensions, job.timings) for ref in job.body.media)
         with job.timings.stage("reserve"):
             job.reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
         work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
@@ -213,7 +214,7 @@ class Driver:
             reservation=job.reservation,
             loaded=loaded,
             extensions=extensions,
-            load=lambda ref: self._load(ref, loaded, job.timings),
+            load=lambda ref: self._load(ref, loaded, extensions, job.timings),
             timings=job.timings,
             rid=job.task.rid,
             attempt=job.attempt,
@@ -227,7 +228,7 @@ class Driver:
             output = drive_prompt(loaded.processor, prompt, prepared, processed, job.body.caller_hashes, limit)
         return output, [one.is_cached for one in prepared]
 
-    def _load(self, ref: MediaRef, loaded: LoadedProcessor, timings: Timings) -> Media:
+    def _load(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, timings: Timings) -> Media:
         with timings.stage("fetch"):
             data = self.store.get(ref.digest)
         with timings.stage("decode"):
@@ -236,7 +237,12 @@ class Driver:
             if ref.modality is Modality.AUDIO:
                 rate = loaded.capabilities.audio_rate_hz
                 return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
-        raise Rejected("unsupported_modality", f"{ref.modality} is not supported", param=ref.param)
+            sampled = decode_video(
+                data, partial(loaded.choose_frames, extensions=extensions, param=ref.param), ref.param
+            )
+        return Video(
+            sampled.frames, sampled.indices, sampled.times_s, sampled.clip, ref.digest, hash_of(data), ref.param
+        )
 
     def _answer(self, job: Job, output: Output, cached: Sequence[bool]) -> None:
         loaded = self.processors[job.task.model]

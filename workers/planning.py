@@ -1,23 +1,27 @@
-"""``/v1/plan``: what a request would become, from the headers of its media. Nothing is decoded, made or held."""
+"""``/v1/plan``: what a request would become, from the headers of its media.
+
+Nothing is made or held, and nothing decoded but a video's first frame.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from forebay.drive import drive_prompt, prompt_ids
-from forebay.errors import Rejected
 from forebay.features import Feature, Modality, Planned, Processed
-from forebay.media import Audio, Image, Media
+from forebay.media import Audio, Image, Media, Video
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions
 from forebay.task import MediaRef, TaskBody
 from handoff.media import MediaStore
 from handoff.pool import FeatureCache
 from workers.decode.header import audio_length, image_size
+from workers.decode.video import outline_video
 from workers.entries import key_of
 from workers.pace import Pace
 from workers.prompts import prompt_of
@@ -39,7 +43,7 @@ class Planner:
             Rejected: what the request itself would be refused for, as far as headers tell.
             Failed: media are gone.
         """
-        media = [self._outline(ref, loaded) for ref in body.media]
+        media = [self._outline(ref, loaded, extensions) for ref in body.media]
         planned = [loaded.processor.plan_item(one) for one in media]
         cached = self._cached(body, loaded, extensions)
         rows = [_row(ref, one, found) for ref, one, found in zip(body.media, planned, cached, strict=True)]
@@ -59,7 +63,7 @@ class Planner:
             },
         }
 
-    def _outline(self, ref: MediaRef, loaded: LoadedProcessor) -> Media:
+    def _outline(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
         """An item of the right size, with nothing in it."""
         data = self.store.get(ref.digest)
         if ref.modality is Modality.IMAGE:
@@ -70,7 +74,8 @@ class Planner:
             rate = loaded.capabilities.audio_rate_hz
             samples = np.broadcast_to(np.zeros((), np.float32), (audio_length(data, rate, ref.param),))
             return Audio(samples, rate, ref.digest, 0, ref.param)
-        raise Rejected("unsupported_modality", f"{ref.modality} is not supported", param=ref.param)
+        video = outline_video(data, partial(loaded.choose_frames, extensions=extensions, param=ref.param), ref.param)
+        return Video(video.frames, video.indices, video.times_s, video.clip, ref.digest, 0, ref.param)
 
     def _cached(self, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> list[bool]:
         if self.cache is None or not loaded.makes_items_alone:

@@ -29,12 +29,18 @@ BLOCK_BYTES = 1 << 20  # normalised values of one block; measured: smaller costs
 class Kernel:
     """The pixel path of one model. Holds constants only; a call leaves nothing of its picture behind.
 
+    A kernel of videos writes every frame of a group; one of pictures writes the same frame into all of it.
+
     Attributes:
         normalisation: what is left to the reader of a ``uint8`` feature; ``None`` for the other element types.
     """
 
-    def __init__(self, geometry: Geometry, normalisation: Normalisation, dtype: DType = DType.FLOAT32) -> None:
-        constants = normalisation.of_bytes(geometry.temporal)
+    def __init__(
+        self, geometry: Geometry, normalisation: Normalisation, dtype: DType = DType.FLOAT32, *, moves: bool = False
+    ) -> None:
+        # A reader makes the copies of a still picture; the frames of a group differ, so all of them are stored.
+        constants = normalisation.of_bytes(1 if moves else geometry.temporal)
+        self._stored = geometry.temporal if moves or dtype is not DType.UINT8 else 1
         self.normalisation = constants if dtype is DType.UINT8 else None
         self._geometry = geometry
         self._stage = STAGES[dtype]
@@ -44,12 +50,25 @@ class Kernel:
         """Shape of a feature: ``[patches, values]``, or ``[patches, channels, values]`` of ``uint8``."""
         if self.normalisation is None:
             return grid.patches, self._geometry.patch_values
-        return grid.patches, CHANNELS, self._geometry.patch**2
+        return grid.patches, CHANNELS, self._stored * self._geometry.patch**2
 
     def write(self, pixels: Pixels, grid: Grid, feature: npt.NDArray[Any]) -> None:
         """Fill ``feature``, an array of ``shape(grid)``, with the patches of ``pixels``, ``uint8 [h, w, 3]``."""
+        [target] = self._as_patches(feature, grid)
+        self._write_picture(pixels, grid, target)
+
+    def write_frames(self, frames: Pixels, grid: Grid, feature: npt.NDArray[Any]) -> None:
+        """Fill ``feature`` with the patches of ``frames``, ``uint8 [n, h, w, 3]``; the last one fills its group."""
+        temporal = self._geometry.temporal
+        for group, target in enumerate(self._as_patches(feature, grid)):
+            for place in range(temporal):
+                number = min(group * temporal + place, len(frames) - 1)
+                self._write_picture(frames[number], grid, target[..., place : place + 1, :])
+
+    def _write_picture(self, pixels: Pixels, grid: Grid, target: Blocks) -> None:
+        """Resize one picture and bring it into all the copies that ``target`` has."""
         resized = resize(pixels, grid.h * self._geometry.patch, grid.w * self._geometry.patch)
-        source, target = self._as_tokens(resized, grid), self._as_patches(feature, grid)
+        source = self._as_tokens(resized, grid)
         space = Space(self._stage, self._block_tokens(grid), source.shape[2:])
         for rows, columns in self._blocks(grid):
             self._write_block(source[rows, columns], target[rows, columns], space)
@@ -70,10 +89,9 @@ class Kernel:
         return split.transpose(0, 3, 1, 4, 2, 5)
 
     def _as_patches(self, feature: npt.NDArray[Any], grid: Grid) -> Blocks:
-        """View a feature as ``[token row, token column, merge, merge, channel, copies, patch * patch]``."""
+        """View a feature as ``[group, token row, token column, merge, merge, channel, frame, patch * patch]``."""
         patch, merge = self._geometry.patch, self._geometry.merge
-        copies = self._geometry.temporal if self.normalisation is None else 1
-        shape = (grid.h // merge, grid.w // merge, merge, merge, CHANNELS, copies, patch * patch)
+        shape = (grid.t, grid.h // merge, grid.w // merge, merge, merge, CHANNELS, self._stored, patch * patch)
         return feature.reshape(shape, copy=False)
 
     def _blocks(self, grid: Grid) -> Iterator[tuple[slice, slice]]:

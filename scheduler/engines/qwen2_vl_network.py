@@ -10,11 +10,16 @@ from tokenizers import Tokenizer
 
 from forebay.engine import Admission, Emission, Room
 from forebay.errors import ConfigurationError
+from forebay.features import Modality
 from forebay.model import ModelSource
 from scheduler.engines.detokenizer import Detokenizer
 from scheduler.engines.tensors import model_tensor, view
 
 _MOST_REQUESTS = 8
+_INPUTS = {
+    Modality.IMAGE: ("pixel_values", "image_grid_thw"),
+    Modality.VIDEO: ("pixel_values_videos", "video_grid_thw"),
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -89,12 +94,13 @@ class Network:
             "input_ids": view(admission.input_ids)[None].to(device),
             "position_ids": self._position_ids(admission),
         }
-        if admission.items:
-            # The vision tower casts its input to its own type first, so nothing is lost by giving it that type.
-            pixels = [model_tensor(item, dtype=dtype, device=device) for item in admission.items]
-            inputs["pixel_values"] = pixels[0] if len(pixels) == 1 else torch.cat(pixels)
-            grids = [item.model_specific["image_grid_thw"] for item in admission.items]
-            inputs["image_grid_thw"] = torch.tensor(grids, device=device)
+        for modality, (values, grid) in _INPUTS.items():
+            items = [item for item in admission.items if item.modality is modality]
+            if items:
+                # The vision tower casts its input to its own type first, so nothing is lost by giving it that type.
+                pixels = [model_tensor(item, dtype=dtype, device=device) for item in items]
+                inputs[values] = pixels[0] if len(pixels) == 1 else torch.cat(pixels)
+                inputs[grid] = torch.tensor([item.model_specific[grid] for item in items], device=device)
         return inputs
 
     def _position_ids(self, admission: Admission) -> torch.Tensor:

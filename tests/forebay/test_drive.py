@@ -151,6 +151,15 @@ def test_no_extensions_are_fine_for_every_processor():
     assert typed_extensions(TOY.capabilities(), {}) == ToyExtensions(multimodal_gain=1)
 
 
+def test_to_a_text_alone_what_says_nothing_does_no_harm():
+    """Also where a model is declared that does not own the field; what says something is refused as ever."""
+    assert typed_extensions(TOY.capabilities(), {"multimodal_x": []}, has_media=False) == ToyExtensions()
+
+    for extensions, has_media in (({"multimodal_x": []}, True), ({"multimodal_x": 1}, False)):
+        with pytest.raises(Rejected):
+            typed_extensions(TOY.capabilities(), extensions, has_media=has_media)
+
+
 class Crop(BaseModel):
     left: int
 

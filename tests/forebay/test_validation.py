@@ -225,13 +225,21 @@ def test_rows_are_free_where_the_family_does_not_say():
 
 
 @pytest.mark.parametrize(
-    "value", [1.5, "a", True, None, 2**63, -(2**63) - 1, [1, "a"], [True], [[1]], (1, 2), np.int64(1)]
+    "value",
+    [float("nan"), float("inf"), "a", True, None, 2**63, -(2**63) - 1, [1, "a"], [True], [[1]], (1, 2), np.int64(1)],
 )
-def test_model_specific_values_are_integers_or_lists_of_them(value):
+def test_model_specific_values_are_numbers_or_lists_of_them(value):
     """They travel in the ticket, and only the model reads them."""
     bad = output(item(model_specific={"ok": 1, "odd": value}))
 
-    assert refused(bad) == "multimodal item 0: model-specific 'odd' must be a 64-bit integer or a list of them"
+    name = "multimodal item 0: model-specific 'odd'"
+    assert refused(bad) == f"{name} must be a 64-bit integer, a finite float, or a list of them"
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.5, [1, 2], [0.25, 2]])
+def test_model_specific_numbers_are_taken(value):
+    """A float where a second is meant: it travels as it is."""
+    assert validate(output(item(model_specific={"ok": value}))) is None
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_each_model_is_found_by_its_name(name):
     loaded = load_processor(ModelSource(name))
 
     assert type(loaded.processor) is NAMES[name]
-    assert loaded.capabilities.modalities == {Modality.IMAGE: 64}
-    assert loaded.capabilities.placeholders == {Modality.IMAGE: PAD}
+    assert loaded.capabilities.modalities == {Modality.IMAGE: 64, Modality.VIDEO: 8}
+    assert loaded.capabilities.placeholders == {Modality.IMAGE: PAD, Modality.VIDEO: PAD + 1}
     assert loaded.capabilities.rows_per_token == 4
 
 

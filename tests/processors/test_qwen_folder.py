@@ -239,7 +239,7 @@ def test_a_processor_lives_by_its_folder(folder, cls, model_type):
 
     capabilities = processor.capabilities()
 
-    assert capabilities.placeholders == {Modality.IMAGE: 90}
+    assert capabilities.placeholders == {Modality.IMAGE: 90, Modality.VIDEO: 91}
     assert capabilities.vocabulary == 100
     assert processor.tokenizer() is None
     assert processor.config() != cls(ModelSource("any")).config()

@@ -10,7 +10,7 @@ from PIL import Image as Pillow
 from forebay import ModelSource, Prompt, Rejected, Span, Work
 from processors.qwen_vl import Qwen2VL, Qwen3VL, Qwen25VL
 from processors.qwen_vl.geometry import Grid, check_sides
-from processors.qwen_vl.mrope import positions
+from processors.qwen_vl.mrope import Block, positions
 from tests.processors.pictures import as_image, landscape, noise
 
 pytestmark = pytest.mark.parity
@@ -204,7 +204,7 @@ def test_positions_are_those_of_the_model(transformers, record_property, name):
             model, tokens, (tokens == PAD).int(), torch.tensor([grid.as_list() for grid in grids])
         )
 
-        ours = positions(len(ids), [(span, grid.merged(merge)) for span, grid in zip(spans, grids, strict=True)])
+        ours = positions(len(ids), [Block(span, grid.merged(merge)) for span, grid in zip(spans, grids, strict=True)])
 
         assert np.array_equal(ours.mrope, expected[:, 0].numpy())
         assert ours.delta == delta.item()

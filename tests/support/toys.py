@@ -7,10 +7,22 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from forebay import Capabilities, DType, Feature, Layout, Modality, ModelSource, Positions, Processed, Processor
+from forebay import (
+    Capabilities,
+    DType,
+    Feature,
+    Layout,
+    Modality,
+    ModelSource,
+    Planned,
+    Positions,
+    Processed,
+    Processor,
+    Rejected,
+)
 from forebay.plugins import LoadedProcessor
 
-IMAGE_TOKEN, AUDIO_TOKEN, VOCABULARY = 7, 8, 1000
+IMAGE_TOKEN, AUDIO_TOKEN, VIDEO_TOKEN, VOCABULARY = 7, 8, 9, 1000
 
 
 class ToyExtensions(BaseModel):
@@ -54,6 +66,52 @@ class Toy(Processor):
     @staticmethod
     def _rows(media: Any) -> int:
         return media.height if media.modality is Modality.IMAGE else 2
+
+
+class CinemaExtensions(BaseModel):
+    """How many frames are wanted; and a field that no item depends on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    multimodal_frames: int = 2
+    multimodal_note: str = ""
+
+
+class Cinema(Toy):
+    """Besides what the toy takes, a video: a row for each of its first frames, with the frame's mean colour."""
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            modalities={Modality.IMAGE: 4, Modality.VIDEO: 2},
+            placeholders={Modality.IMAGE: IMAGE_TOKEN, Modality.VIDEO: VIDEO_TOKEN},
+            extensions=CinemaExtensions,
+            rows_per_token=1,
+            vocabulary=VOCABULARY,
+            cacheable=True,
+            item_fields=("multimodal_frames",),
+        )
+
+    def sample_frames(self, clip: Any, extensions: Any) -> range:
+        if extensions.multimodal_frames > clip.frames:
+            message = f"{extensions.multimodal_frames} frames of a video with {clip.frames}"
+            raise Rejected("unsuitable_video", message)
+        return range(extensions.multimodal_frames)
+
+    def plan_item(self, media: Any) -> Planned:
+        rows = self._rows(media)
+        return Planned((rows, 3), DType.FLOAT32, rows, {"frames": list(media.indices)})
+
+    def process_item(self, media: Any, work: Any) -> Processed:
+        array = work.empty((len(media.frames), 3))
+        array[:] = media.frames.mean(axis=(1, 2))
+        return Processed(Feature.of(array, DType.FLOAT32), len(array), {"frames": list(media.indices)})
+
+    def layout(self, processed: Processed, modality: Modality) -> Layout:
+        return Layout.repeat(VIDEO_TOKEN, processed.tokens)
+
+    @staticmethod
+    def _rows(media: Any) -> int:
+        return len(media.frames)
 
 
 class Words:

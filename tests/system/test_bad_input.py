@@ -49,7 +49,7 @@ def post(url: str, body: Any, path: str = "/generate") -> httpx.Response:
         ({**QWEN, "image_data": encode(media.coffee().read_bytes()[:9000])}, 400, "truncated_image", "truncated"),
         ({**QWEN, "image_data": [PNG, PNG]}, 400, "placeholder_mismatch", "1 image placeholder, the request has 2"),
         ({"model": "qwen2-vl", "text": QUESTION}, 400, "placeholder_mismatch", "the request has 0 images"),
-        ({**QWEN, "multimodal_hint": 0}, 400, "unsupported_extensions", "multimodal_hint"),
+        ({**QWEN, "multimodal_hint": 0}, 400, "invalid_extensions", "multimodal_hint"),
         ({**QWEN, "image_data": encode(media.plain_png(201, 1))}, 400, "aspect_ratio", "at most 200, got 201"),
         ({**QWEN, "audio_data": PNG}, 400, "unsupported_modality", "takes no audio"),
         ({**QWEN, "sampling_params": {"max_new_tokens": 0}}, 400, "invalid_request", "max_new_tokens"),

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from forebay import DType, Failed, ModelSource, Prompt, Rejected
+from forebay import DType, Failed, Modality, ModelSource, Prompt, Rejected
 from forebay.task import Kind
 from forebay.ticket import Ticket
 from handoff.connection import connect
 from handoff.pool.table import HoldState
 from handoff.queue import LIMITS
 from tests.support.media import encoded, plain_png
-from tests.support.toys import Toy, loaded
+from tests.support.toys import Cinema, Toy, loaded
 from tests.support.ways import WORKER, problem_of
 from workers.decode.identity import hash_of
 
@@ -283,18 +283,12 @@ def test_features_larger_than_the_pool_are_refused_with_both_numbers(node):
     assert (state, problem.code, problem.status) == ("rejected", "features_too_large", 413)
 
 
-def test_a_kind_of_media_that_nobody_decodes_is_refused(node):
-    """Video has no decoder in this release."""
-    from forebay import Capabilities, Modality
-
-    class Cinema(Toy):
-        def capabilities(self):
-            return Capabilities({Modality.VIDEO: 1}, {Modality.VIDEO: 7})
-
+def test_bytes_that_are_no_video_are_refused_by_their_place(node):
+    """A picture where a video is meant is told so, before the processor is asked."""
     node.driver(Cinema(ModelSource("toy"))).run(node.task(node.reference(PNG, Modality.VIDEO, "video_data[0]")))
 
     state, problem = ended(node)
-    assert (state, problem.code, problem.param) == ("rejected", "unsupported_modality", "video_data[0]")
+    assert (state, problem.code, problem.param) == ("rejected", "unsupported_video", "video_data[0]")
 
 
 # what is not to be done

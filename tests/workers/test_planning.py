@@ -11,7 +11,9 @@ from PIL import Image
 from forebay import DType, Modality, ModelSource, Planned, Prompt, Rejected
 from forebay.task import Kind
 from tests.support.media import coffee, encoded, fox_recording, plain_png, rocket
-from tests.support.toys import Toy
+from tests.support.toys import Cinema, Toy
+from tests.support.videos import encoded as encoded_video
+from tests.support.videos import shades
 from workers.decode import decode_audio, decode_image
 from workers.decode.header import audio_length, image_size
 from workers.pace import ASSUMED_S_A_BYTE, Pace
@@ -213,9 +215,26 @@ def test_a_plan_is_refused_for_what_the_request_would_be(node, body, code):
 
 
 @pytest.mark.service
-def test_a_modality_that_is_not_read_is_refused_by_its_place(node):
+def test_a_plan_of_a_video_is_what_becomes_of_it(node, monkeypatch):
+    """From its header and its packets: the frames, and what they become."""
+    reference = node.reference(encoded_video(shades(6)), Modality.VIDEO, "video_data")
+    driver = node.driver(Cinema(ModelSource("toy")))
+    body = {"prompt": Prompt(ids=(1, 9)), "extensions": {"multimodal_frames": 3}}
+    driver.run(node.task(reference, rid="real", token="t", kind=Kind.PREPROCESS, **body))
+    monkeypatch.setattr("workers.decode.video._take", None)
+
+    plan = planned(node, driver, reference, **body)
+
+    [real], [item] = node.way.record("real").result["items"], plan["items"]
+    assert plan["prompt_tokens"] == len(node.way.record("real").result["input_ids"]) == 4
+    assert item["feature"]["shape"] == real["feature"]["shape"] == [3, 3]
+    assert item["model_specific_data"] == real["model_specific_data"] == {"frames": [0, 1, 2]}
+
+
+@pytest.mark.service
+def test_a_video_that_is_none_is_refused_by_its_place(node):
     """As the request itself."""
-    driver = node.driver(Foreseeing(ModelSource("toy")))
+    driver = node.driver(Cinema(ModelSource("toy")))
     driver.run(node.task(node.reference(b"x", Modality.VIDEO, "video_data"), kind=Kind.PLAN))
 
     assert node.way.record().problem.param == "video_data"

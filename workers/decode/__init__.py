@@ -4,11 +4,12 @@ from importlib.metadata import version
 
 from workers.decode.audio import decode_audio
 from workers.decode.image import decode_image
+from workers.decode.video import decode_video
 
 _RULES = 1  # to be counted up when the same bytes are to become other pixels or samples
-_LIBRARIES = ("simplejpeg", "pillow", "soundfile", "soxr")
+_LIBRARIES = ("av", "simplejpeg", "pillow", "soundfile", "soxr")
 
 DECODERS_VERSION = f"{_RULES} " + " ".join(f"{name} {version(name)}" for name in _LIBRARIES)
 """What decoded media depend on besides their bytes; part of every cache key."""
 
-__all__ = ["DECODERS_VERSION", "decode_audio", "decode_image"]
+__all__ = ["DECODERS_VERSION", "decode_audio", "decode_image", "decode_video"]

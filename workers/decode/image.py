@@ -105,7 +105,7 @@ def _rgb(image: Pillow.Image) -> Pixels:
         return _from_sixteen_bit(image)
     upright = ImageOps.exif_transpose(image)
     if upright.has_transparency_data:
-        upright = _on_white(upright.convert("RGBA"))
+        upright = on_white(upright.convert("RGBA"))
     return np.ascontiguousarray(upright.convert("RGB"))
 
 
@@ -124,7 +124,8 @@ def _with_exif_of(image: Pillow.Image, source: Pillow.Image) -> Pillow.Image:
     return image
 
 
-def _on_white(image: Pillow.Image) -> Pillow.Image:
+def on_white(image: Pillow.Image) -> Pillow.Image:
+    """A picture with transparency, ``RGBA``, composited on white."""
     white = Pillow.new("RGBA", image.size, (255, 255, 255))
     white.alpha_composite(image)
     return white

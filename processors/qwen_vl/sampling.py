@@ -1,0 +1,91 @@
+"""Which frames of a clip the family looks at, exactly as Hugging Face's two video processors choose them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from forebay import Clip, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many frames are wanted: ``num_frames``, where it is set, else ``fps`` a second between two bounds."""
+
+    fps: float = 2.0
+    num_frames: int | None = None
+    min_frames: int = 4
+    max_frames: int = 768
+
+
+class VideoOptions(BaseModel):
+    """What a request may say of its videos; what it leaves out is the model's own setting."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    multimodal_video_fps: float | None = Field(default=None, gt=0, le=1000, allow_inf_nan=False)
+    multimodal_video_num_frames: int | None = Field(default=None, ge=1)
+    multimodal_video_min_frames: int | None = Field(default=None, ge=1)
+    multimodal_video_max_frames: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _says_one_of_two(self) -> VideoOptions:
+        if self.multimodal_video_fps is not None and self.multimodal_video_num_frames is not None:
+            raise ValueError("multimodal_video_fps and multimodal_video_num_frames exclude each other")
+        return self
+
+    def over(self, sampling: Sampling) -> Sampling:
+        """The model's settings, with what the request says in their place."""
+        fps, number = self.multimodal_video_fps, self.multimodal_video_num_frames
+        return Sampling(
+            fps=sampling.fps if fps is None else fps,
+            num_frames=sampling.num_frames if number is None and fps is None else number,
+            min_frames=self.multimodal_video_min_frames or sampling.min_frames,
+            max_frames=self.multimodal_video_max_frames or sampling.max_frames,
+        )
+
+
+def evenly_from_first(clip: Clip, sampling: Sampling, temporal: int) -> list[int]:
+    """Qwen2-VL's and Qwen2.5-VL's: equal steps that begin with the first frame, in whole groups of ``temporal``.
+
+    A clip of fewer frames than a group gives its first one.
+
+    Raises:
+        Rejected: ``unsuitable_video``, more frames were asked for by number than there are.
+    """
+    if sampling.num_frames is not None:
+        count = max(1, round(sampling.num_frames / temporal) * temporal)
+    else:
+        most = math.floor(min(sampling.max_frames, clip.frames) / temporal) * temporal
+        wanted = clip.frames / clip.fps * sampling.fps
+        wanted = min(max(wanted, sampling.min_frames), most, clip.frames)
+        count = max(1, math.floor(wanted / temporal) * temporal)
+    _check_count(count, clip)
+    # Here, because importing this room must not import torch; its own rounding of a step decides between two frames.
+    import torch
+
+    steps: list[int] = torch.arange(0, clip.frames, clip.frames / count).int().tolist()
+    return steps[:count]  # rounded up, one more would lie behind the end, where the reference fails
+
+
+def evenly_to_last(clip: Clip, sampling: Sampling) -> list[int]:
+    """Qwen3-VL's: equal steps from the first frame to the last. More than there are, it would repeat; we refuse them.
+
+    Raises:
+        Rejected: ``unsuitable_video``, more frames were asked for by number than there are.
+    """
+    count = sampling.num_frames
+    if count is None:
+        count = int(clip.frames / clip.fps * sampling.fps)
+        count = min(max(count, sampling.min_frames), sampling.max_frames, clip.frames)
+    _check_count(count, clip)
+    indices: list[int] = np.linspace(0, clip.frames - 1, count).round().astype(int).tolist()
+    return indices
+
+
+def _check_count(count: int, clip: Clip) -> None:
+    if count > clip.frames:
+        raise Rejected("unsuitable_video", f"{count} frames are asked for, of a video that has {clip.frames}")

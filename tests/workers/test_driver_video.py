@@ -1,0 +1,133 @@
+"""A video on its way through a worker: its frames, its errors, and what the cache knows it by."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from forebay import ConfigurationError, Modality, ModelSource, Processor, Prompt
+from forebay.plugins import load_processor
+from forebay.task import Kind
+from handoff.pool import FeatureCache
+from tests.support.toys import Cinema
+from tests.support.videos import encoded, shade_of, shades
+
+pytestmark = pytest.mark.service
+CLIP = encoded(shades(6))
+
+
+class Watched(Cinema):
+    """Keeps what it was given."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.seen = []
+
+    def process_item(self, media, work):
+        self.seen.append((media, media.frames[:, 0, 0, 0].tolist()))
+        return super().process_item(media, work)
+
+
+@pytest.fixture
+def cinema():
+    return Watched(ModelSource("toy"))
+
+
+def sent(node, driver, rid="r1", data=CLIP, **extensions):
+    """What becomes of a request about one video."""
+    reference = node.reference(data, Modality.VIDEO, "video_data[0]")
+    body = {"prompt": Prompt(ids=(1, 9, 2)), "extensions": extensions, "kind": Kind.PREPROCESS}
+    driver.run(node.task(reference, rid=rid, token=f"t-{rid}", **body))
+    return node.way.record(rid)
+
+
+def test_a_video_becomes_the_frames_that_its_family_asks_for(node, cinema):
+    """Sampled by the extension map, decoded, processed, and its placeholder expanded."""
+    result = sent(node, node.driver(cinema), multimodal_frames=4).result
+
+    [item] = result["items"]
+    assert (item["modality"], item["model_specific_data"]) == ("video", {"frames": [0, 1, 2, 3]})
+    assert result["input_ids"] == [1, 9, 9, 9, 9, 2]
+    [(_, greys)] = cinema.seen
+    assert greys == pytest.approx([shade_of(number) for number in range(4)], abs=2)
+
+
+def test_a_processor_gets_frames_their_times_and_what_the_clip_is(node, cinema):
+    """As the contract says: uint8, rows by columns by colours, times in seconds."""
+    sent(node, node.driver(cinema))
+
+    [(media, _)] = cinema.seen
+    assert (media.frames.dtype, media.frames.shape) == (np.uint8, (2, 48, 64, 3))
+    assert media.times_s == (0.0, pytest.approx(1 / 30))
+    assert (media.clip.frames, media.clip.fps, media.sampled_fps) == (6, 30.0, 10.0)
+    assert media.param == "video_data[0]"
+
+
+def test_a_choice_that_is_refused_names_the_item(node, cinema):
+    """In the family's own words."""
+    problem = sent(node, node.driver(cinema), multimodal_frames=7).problem
+
+    assert (problem.code, problem.param) == ("unsuitable_video", "video_data[0]")
+    assert problem.message == "7 frames of a video with 6"
+
+
+@pytest.mark.parametrize("wanted", [(), (3, 6), (-1, 2), (4, 2)])
+def test_frames_that_are_not_there_are_the_processors_mistake(node, wanted):
+    """At least one, ascending, and within the clip."""
+
+    class Blind(Cinema):
+        def sample_frames(self, clip, extensions):
+            return wanted
+
+    problem = sent(node, node.driver(Blind(ModelSource("toy")))).problem
+
+    assert (problem.code, problem.status) == ("invalid_result", 500)
+    assert "of a video with 6" in problem.message
+
+
+def test_the_choice_of_frames_is_part_of_what_the_cache_knows(node, cinema):
+    """Another choice is another entry; a default that is spelled out and a field that no item reads are not."""
+    driver = node.driver(cinema, cached=True)
+    FeatureCache(node.pool).set_budget(1 << 19)
+    wanted = [{"multimodal_frames": 2}, {"multimodal_note": "x"}, {"multimodal_frames": 3}, {"multimodal_frames": 3}]
+
+    told = [sent(node, driver, f"r{number}", **one).result["items"][0] for number, one in enumerate(wanted)]
+
+    assert [item["cached"] for item in told] == [False, True, False, True]
+    assert [len(item["model_specific_data"]["frames"]) for item in told] == [2, 2, 3, 3]
+
+
+def test_who_takes_videos_says_which_frames(monkeypatch):
+    """Found out when the processor is loaded, not with the first request."""
+
+    class Forgetful(Cinema):
+        sample_frames = Processor.sample_frames
+
+    class Point:
+        name, group, value, dist = "cinema", "forebay.processors", "toys:Forgetful", None
+
+        def load(self):
+            return Forgetful
+
+    monkeypatch.setattr("forebay.plugins.entry_points", lambda group: [Point()])
+
+    with pytest.raises(ConfigurationError, match="takes videos, but has no sample_frames"):
+        load_processor(ModelSource("cinema"))
+
+
+def test_seconds_a_group_outlive_the_cache(node):
+    """C047: what a model is told of a video's time is a fraction, and comes back as it went."""
+
+    class Timed(Cinema):
+        def process_item(self, media, work):
+            made = super().process_item(media, work)
+            return replace(made, model_specific={"second_per_grid_ts": 1 / 3, "timestamps": [0.25, 1.5]})
+
+    driver = node.driver(Timed(ModelSource("toy")), cached=True)
+    FeatureCache(node.pool).set_budget(1 << 19)
+
+    told = [sent(node, driver, rid).result["items"][0] for rid in ("made", "found")]
+
+    assert [item["cached"] for item in told] == [False, True]
+    for item in told:
+        assert item["model_specific_data"] == {"second_per_grid_ts": 1 / 3, "timestamps": [0.25, 1.5]}
