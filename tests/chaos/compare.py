@@ -7,6 +7,8 @@ import random
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -64,7 +66,7 @@ def on_forebay(seconds: float, seed: int) -> Row:
     with tempfile.TemporaryDirectory() as folder, staged(Path(folder)) as site:
         pictures = hang(site.url)
         nemesis = Nemesis(site, random.Random(seed), strikes=STRIKES)
-        with patch("tests.chaos.load.KINDS", ["async"]), Load(site.url, pictures, seed) as load:
+        with _patiently(), Load(site.url, pictures, seed) as load:
             nemesis.rage(seconds)
         sent = [asked.rid for asked in load.history if asked.told == "accepted"]
         give_up_at = time.monotonic() + _PATIENCE_S
@@ -76,6 +78,13 @@ def on_forebay(seconds: float, seed: int) -> Row:
     done = sum(record is not None and record.state is State.DONE for record in records)
     name = f"Forebay ({done} done, {len(sent) - done - lost} ended otherwise)"
     return Row(name, sum(nemesis.done.values()), len(sent), lost, sum(count > 1 for count in ends))
+
+
+@contextmanager
+def _patiently() -> Iterator[None]:
+    """Requests that are asked for later, with as much time as Celery's tasks have."""
+    with patch("tests.chaos.load.KINDS", ["async"]), patch("tests.chaos.load.TIMEOUT_S", _PATIENCE_S):
+        yield
 
 
 def main() -> None:
