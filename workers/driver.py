@@ -177,6 +177,7 @@ class Driver:
     def _output(self, job: Job) -> tuple[Output, list[bool]]:
         """The result, and which of its items came from the cache."""
         loaded, extensions = self._checked(job)
+        self._planner.check_context(job.body, loaded, extensions)
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
             return self._through_cache(job, loaded, extensions, self.cache)
         media = tuple(self._load(ref, loaded, extensions, job.timings) for ref in job.body.media)
@@ -195,10 +196,13 @@ class Driver:
         check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
         return loaded, typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
 
+    @property
+    def _planner(self) -> Planner:
+        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace)
+
     def _plan(self, job: Job) -> None:
         loaded, extensions = self._checked(job)
-        planner = Planner(self.store, self.cache, self.pool.data_bytes, self.pace)
-        result = planner.plan(job.task.model, job.body, loaded, extensions)
+        result = self._planner.plan(job.task.model, job.body, loaded, extensions)
         result["processor"] = {"name": loaded.name, "fingerprint": loaded.fingerprint}
         result |= {"node": self.node, "timings_ms": job.timings.rounded()}
         self._end(job.task.rid, Fence.owner(job.attempt, self.owner), End.done(result))

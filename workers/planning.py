@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from forebay.drive import drive_prompt, prompt_ids
+from forebay.errors import Failed, Rejected
 from forebay.features import Feature, Modality, Planned, Processed
 from forebay.media import Audio, Image, Media, Video
 from forebay.plugins import LoadedProcessor
@@ -62,6 +63,24 @@ class Planner:
                 "context_tokens": loaded.capabilities.context_tokens,
             },
         }
+
+    def check_context(self, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> None:
+        """Refuse a prompt that is too long with its media, before any of them is decoded.
+
+        Whatever else is wrong is left to the decoder, which judges the whole file; and where nothing is to be decoded,
+        the length is known soon enough.
+
+        Raises:
+            Rejected: ``prompt_too_long``.
+        """
+        if loaded.capabilities.context_tokens is None or all(self._cached(body, loaded, extensions)):
+            return
+        try:
+            media = [self._outline(ref, loaded, extensions) for ref in body.media]
+            _prompt_tokens(body, loaded, media, [loaded.processor.plan_item(one) for one in media])
+        except (Rejected, Failed) as error:
+            if error.code == "prompt_too_long":
+                raise
 
     def _outline(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
         """An item of the right size, with nothing in it."""

@@ -147,6 +147,7 @@ def test_a_result_that_nobody_wants_any_more_is_counted_and_its_block_freed(node
 
     node.wait_until(lambda: "late result dropped" in worker.output, lambda: worker.output)
     node.wait_until(lambda: blocks(node) == [], lambda: worker.output)
+    assert node.state("r1") == "cancelled"
 
 
 def test_a_task_that_takes_too_long_ends_and_its_child_goes_on(node):
