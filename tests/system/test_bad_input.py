@@ -79,14 +79,25 @@ def test_a_stream_that_fails_before_its_first_token_is_an_ordinary_error(deploym
 
 
 def test_a_picture_larger_than_the_pool_is_refused_with_both_numbers(deployment: Deployment):
-    """192 MiB of pool cannot hold 6300x6300 pixels of float32 features."""
+    """192 MiB of pool cannot hold 4400x2900 pixels of float32 features; this model's context would."""
+    big = encode(media.plain_png(4400, 2900))
+
+    response = post(deployment.url, {**QWEN, "model": "qwen3-vl", "image_data": big}, "/v1/preprocess")
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (413, "features_too_large")
+    assert str(192 << 20) in error["message"]
+
+
+def test_a_picture_that_is_too_long_for_the_context_is_refused_before_it_is_decoded(deployment: Deployment):
+    """400 with both numbers: this model takes 4096 tokens."""
     big = encode(media.plain_png(4400, 2900))
 
     response = post(deployment.url, {**QWEN, "image_data": big}, "/v1/preprocess")
 
     error = response.json()["error"]
-    assert (response.status_code, error["code"]) == (413, "features_too_large")
-    assert str(192 << 20) in error["message"]
+    assert (response.status_code, error["code"]) == (400, "prompt_too_long")
+    assert "the model takes 4096" in error["message"]
 
 
 def test_an_oversized_body_is_refused_before_it_is_read(deployment: Deployment):
