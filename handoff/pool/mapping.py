@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import secrets
-import threading
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from forebay.errors import ConfigurationError, Failed
 from handoff.drafts import draft
 from handoff.pool import ledger, space
+from handoff.pool.lock import TableLock
 from handoff.pool.placement import ANYWHERE, Placement, populate, prefer_huge_pages
 from handoff.pool.table import (
     PAGE,
@@ -148,9 +148,7 @@ class Mapping:
         """Where the data begins in this process' memory."""
         self._looking, self._changing = _Looking(self), _Changing(self)
         self._total = identity.data_offset + identity.data_bytes
-        # Reentrant, because an exception from a signal handler may come between taking it and noting that it is taken.
-        # Such a process goes on, and does not wait for itself; see ``settle``.
-        self._threads = threading.RLock()
+        self._lock = TableLock(self._fd, str(path), partial(self._table.numbers.__getitem__, Number.HOLDER))
         # Page faults on first touch cost more than the copy itself; take them all now. An older kernel refuses the
         # advice, and then they come one by one.
         prefer_huge_pages(self.data, identity.data_offset)
@@ -171,10 +169,10 @@ class Mapping:
         return self._changing
 
     def _enter(self) -> Table:
-        self._threads.acquire()
+        self._lock.take()
         try:
-            fcntl.lockf(self._fd, fcntl.LOCK_EX)
             self._check_whole()
+            self._table.numbers[Number.HOLDER] = self._lock.pid
             if self._table.numbers[Number.DIRTY]:
                 ledger.repair(self._table, self.identity.data_bytes)
                 self._table.numbers[Number.DIRTY] = 0
@@ -184,16 +182,11 @@ class Mapping:
         return self._table
 
     def _leave(self) -> None:
-        fcntl.lockf(self._fd, fcntl.LOCK_UN)
-        self._threads.release()
+        self._lock.give()
 
     def settle(self) -> None:
         """Give back the lock that this thread holds because an exception came between taking it and giving it back."""
-        self._threads.acquire()  # another thread may be in the middle of a step: the file's lock is the whole process'
-        fcntl.lockf(self._fd, fcntl.LOCK_UN)
-        with suppress(RuntimeError):  # it is no longer ours
-            while True:
-                self._threads.release()
+        self._lock.settle()
 
     def _check_whole(self) -> None:
         size = os.lseek(self._fd, 0, os.SEEK_END)  # a third of the price of fstat
@@ -218,7 +211,7 @@ class Mapping:
             self.data.close()
         with suppress(BufferError):
             self._table_memory.close()
-        os.close(self._fd)
+        self._lock.close()
 
 
 class _Looking(AbstractContextManager[Table]):

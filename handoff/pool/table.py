@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 MAGIC = b"FOREBAY\x00"
-VERSION = 3
+VERSION = 4
 PAGE = 4096
 ALIGNMENT = 64
 RID_BYTES = 192  # a tenant of 63 characters, a slash, and a request of 128
@@ -44,7 +44,8 @@ class HoldState(IntEnum):
 
 
 class Number:
-    """Which is which of the numbers in the head that change: first what the pool works with, then what it counted.
+    """Which is which of the numbers in the head that change: first what the pool works with, then what it counted, then
+    the process that took the lock last.
 
     Plain integers: the members of an enumeration cost more to look up than the numbers to change.
     """
@@ -66,9 +67,13 @@ class Number:
     LATE_RESULTS = 14
     ORPHANS = 15
 
+    HOLDER = 16
 
-NUMBERS = 16
-COUNTERS = {name.lower(): at for name, at in vars(Number).items() if name.isupper() and at >= Number.HITS}
+
+NUMBERS = 17
+COUNTERS = {
+    name.lower(): at for name, at in vars(Number).items() if name.isupper() and Number.HITS <= at < Number.HOLDER
+}
 """The counters by name, and where each stands."""
 
 HEADER = np.dtype(

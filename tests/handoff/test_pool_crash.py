@@ -117,7 +117,7 @@ def is_locked(node):
 
 
 def can_enter(pool: Pool) -> bool:
-    return pool._map._threads.acquire(blocking=False) and pool._map._threads.release() is None
+    return pool._map._lock._threads.acquire(blocking=False) and pool._map._lock._threads.release() is None
 
 
 @every_verb

@@ -1,7 +1,6 @@
-"""The feature pool between processes: the same bytes, one lock, and nobody blocked by the dead."""
+"""The feature pool between processes: the same bytes, and nobody blocked by the dead."""
 
 import threading
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -69,26 +68,6 @@ def test_a_dead_holder_of_the_lock_blocks_nobody(folder, pool):
         waiting.join(5)
 
         assert got[0] is not None
-
-
-def test_threads_of_one_process_exclude_each_other(folder):
-    """A POSIX lock belongs to the process; between its threads it would not help."""
-    pool = Pool(folder / "pool", "test", writable=True)
-    order = []
-
-    def other():
-        with pool._map.locked():
-            order.append("other")
-
-    with pool._map.locked():
-        thread = threading.Thread(target=other)
-        thread.start()
-        time.sleep(0.05)
-        order.append("first")
-    thread.join(5)
-
-    assert order == ["first", "other"]
-    pool.close()
 
 
 def test_a_blocks_content_survives_the_death_of_its_writer(folder, pool):

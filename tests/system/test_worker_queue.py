@@ -124,7 +124,8 @@ def test_the_loser_of_a_race_has_no_block_and_writes_no_end(node):
     """A child that was taken for dead comes back with a result that another has parked by now."""
     worker = node.started(children=2)
     node.ask("r1", Order.TAKE_A_WHILE)
-    node.waits_for("r1", "processing")
+    # In its processor by then, and not within a step on the pool's table, where it would keep the lock.
+    node.wait_until(lambda: blocks(node) != [], lambda: worker.output)
     owner = node.record("r1").owner
     os.kill(frozen := int(owner.split("-")[1]), signal.SIGSTOP)
     (node.folder / f"owner-{owner}").unlink()  # to the others it looks dead

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 
 import pytest
 
@@ -157,15 +156,6 @@ def until(holds):
     raise AssertionError("it never came")
 
 
-def at_rest(look):
-    """What there is, though a thread beside us changes it: a file's lock does not part two threads of one process."""
-    for _ in range(10):
-        with suppress(RuntimeError):  # NumPy has seen it change
-            return look()
-        time.sleep(0.01)
-    return look()
-
-
 def test_whoever_waits_for_room_holds_nothing_that_others_wait_for(node):
     """Neither a cached feature nor the promise to make one; else two that wait could wait for each other."""
     run(node, node.driver(cached=True), RED, rid="r0")
@@ -176,7 +166,7 @@ def test_whoever_waits_for_room_holds_nothing_that_others_wait_for(node):
     worker.start()
 
     until(lambda: node.pool.waiting())
-    held = [info for info in at_rest(node.pool.blocks) if info.rid == "r1"]
+    held = [info for info in node.pool.blocks() if info.rid == "r1"]
     flights = FeatureCache(node.pool).flights()
     node.pool.free(room)
     worker.join(30)
