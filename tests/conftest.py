@@ -20,12 +20,33 @@ from launch.redis_server import find_program
 from tests.support.valkey import running_server
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Take away what an earlier run left that was killed."""
+    if not is_one_of_several(session.config):
+        remove_abandoned()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """After all tests no run's folder is abandoned. The last to end looks: the others' runs come and go."""
+    if is_one_of_several(session.config):
+        return
+    left = remove_abandoned()
+    if left:
+        print(f"\nabandoned by a test: {left}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def is_one_of_several(config: pytest.Config) -> bool:
+    """Whether this is one of the processes that ``-n`` makes, and not the one that made them."""
+    return hasattr(config, "workerinput")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """Set up first and torn down last: after all tests, no process of theirs runs and no run's folder is abandoned."""
-    remove_abandoned()
+    """Set up first and torn down last: after all tests, no process of theirs runs."""
     yield
-    assert (running_programs(), remove_abandoned()) == ([], [])
+    assert running_programs() == []
 
 
 def running_programs() -> list[str]:
@@ -87,3 +108,10 @@ def shm(tmp_path: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="forebay-test-", dir="/dev/shm"))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def no_real_time() -> Iterator[None]:
+    """A test that raises its own process' priority takes the machine from all that come after it."""
+    yield
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
