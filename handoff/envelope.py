@@ -85,5 +85,20 @@ def _properties(task_id: str, queue: str, label: Label) -> dict[str, Any]:
     }
 
 
+def message_in(entry: bytes) -> bytes:
+    """The message that ``envelope`` has put into a queue entry.
+
+    Raises:
+        ValueError: it is no such entry.
+    """
+    try:
+        [message], _, _ = msgpack.unpackb(base64.b64decode(json.loads(entry)["body"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no queue entry: {type(error).__name__}: {error}") from error
+    if not isinstance(message, bytes):
+        raise ValueError(f"no queue entry: its message is of type {type(message).__name__}")
+    return message
+
+
 HEADERS = frozenset(_headers("", Label("", "")))
 """The names of the headers of an entry; a worker takes none with others."""

@@ -23,6 +23,7 @@
 | ``{p}bell:<node>`` | list | at most one token that ends the wait of a node's idle worker |
 | ``{p}taken:<node>:<life>:<lane>`` | list | messages that a worker has taken and not acknowledged |
 | ``{p}takers:<node>`` | set | the lives of workers that have taken messages |
+| ``{p}deaths:<node>`` | hash | how many workers have died with a message in hand, by its SHA-1; for an hour |
 | ``{p}quarantine`` | list | messages that no worker may run, and media that killed their workers; newest first |
 | ``{p}quarantined`` | hash | how many entries the quarantine has had, by reason, and the bytes that are in it |
 | ``mm.<node>.<lane>`` (with ``{p}`` before it) | list | the Celery queue of a node |

@@ -24,6 +24,20 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Estate:
+    """What a dead worker had in hand: how many messages went back, and which have had too many dead owners for that."""
+
+    returned: int
+    deadly: tuple[Taken, ...]
+
+
+MOST_DEATHS = 5
+"""A message may go back so often. More than a request has attempts: whoever dies has others' messages in hand, too."""
+
+_DEATHS_KEPT_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """The moves of one worker's messages. All of them are atomic."""
 
@@ -52,6 +66,11 @@ class Slot:
         """Put everything back, but for what is ``kept``. How many went back."""
         return self._move("recover", len(LANES), *LANES, *(one.message for one in kept))
 
+    def inherit(self) -> Move[Estate]:
+        """Put back what its owner, who is dead, had in hand; what kills each of its owners stays, and is told."""
+        args = (self.keys.prefix, self.node, self.life, MOST_DEATHS, _DEATHS_KEPT_S, *LANES)
+        return Move("inherit", self.keys.takers(self.node), args, _read_estate)
+
     def list_of(self, lane: str) -> str:
         """Where it keeps the messages of a lane."""
         return self.keys.taken(self.node, self.life, lane)
@@ -73,3 +92,9 @@ def lane_of(queue: str, node: str) -> str:
 
 def _read_taken(reply: Sequence[Any]) -> Taken | None:
     return Taken(reply[0].decode(), reply[1]) if reply else None
+
+
+def _read_estate(reply: Sequence[Any]) -> Estate:
+    returned, *rest = reply
+    deadly = (Taken(lane.decode(), message) for lane, message in zip(rest[::2], rest[1::2], strict=True))
+    return Estate(int(returned), tuple(deadly))

@@ -29,8 +29,11 @@ class Abandoner:
 
     def abandon(self, rid: str, fence: Fence, attempts: int) -> Moved:
         """End a request, and name its media to whoever looks for what kills workers."""
+        return self.end(rid, fence, abandoned(attempts))
+
+    def end(self, rid: str, fence: Fence, problem: Problem) -> Moved:
+        """The same with another problem."""
         found = record.read(self.redis, self.moves.keys, rid)  # before the end, which forgets the body
-        problem = abandoned(attempts)
         moved = perform(self.redis, self.moves.finish(rid, fence, End.of(problem)))
         if moved.ok and found is not None:
             media = self._media_of(found)

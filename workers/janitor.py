@@ -26,8 +26,9 @@ from handoff.pool import Pool, is_alive
 from handoff.record import Record
 from handoff.requeue import requeue
 from handoff.scripts import Move, perform
-from handoff.slot import Slot, takers
+from handoff.slot import takers
 from workers.abandon import Abandoner
+from workers.heir import Heir
 from workers.reconcile import Surroundings, Verdict, judge
 from workers.sweep import Sweep
 
@@ -77,6 +78,10 @@ class Janitor:
         """What looks for that which nobody holds."""
         return Sweep(self.folder, self.pool, self.redis, self.keys)
 
+    @property
+    def _abandoner(self) -> Abandoner:
+        return Abandoner(self.redis, self.moves, self.node, self.secret)
+
     def _is_our_turn(self) -> bool:
         name = self.keys.janitor(self.node)
         with redis_failures():
@@ -92,10 +97,10 @@ class Janitor:
 
     def _return_taken(self) -> None:
         """Put back what workers have taken and died over, before anything is taken for lost."""
+        heir = Heir(self._abandoner, self.secret)
         for life in takers(self.redis, self.keys, self.node):
             if not is_alive(self.folder, life):
-                back = perform(self.redis, Slot(self.keys, self.node, life).recover())
-                log.warning("messages of a dead worker put back", extra={"dead": life, "messages": back})
+                heir.inherit(life)
 
     def _reconcile(self) -> None:
         now_ms, rids = perform(self.redis, self.moves.overdue())
@@ -137,8 +142,7 @@ class Janitor:
         if verdict is Verdict.EXPIRE:
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.expired()))
         elif verdict is Verdict.ABANDON:
-            abandoner = Abandoner(self.redis, self.moves, self.node, self.secret)
-            abandoner.abandon(found.rid, Fence.seen(found.seen), found.attempt)
+            self._abandoner.abandon(found.rid, Fence.seen(found.seen), found.attempt)
         elif found.model in self.models:
             self._queue_again(found, found.attempt + (verdict is Verdict.NEXT_ATTEMPT))
 
