@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 from forebay.errors import ConfigurationError
 from forebay.model import ModelSource
+from forebay.sentinels import SCHEME, Sentinels
 
 S = TypeVar("S")
 
@@ -75,9 +76,11 @@ def read_models(text: str) -> tuple[ModelSource, ...]:
 
 
 def read_redis_url(text: str) -> str:
-    """A URL that redis-py and kombu both read; empty for none."""
-    if text and not text.startswith(("redis://", "rediss://", "unix://")):
-        raise ValueError("redis://HOST:PORT/DB, rediss://… or unix://PATH was expected")
+    """A URL that redis-py and kombu both read, or one of Sentinels; empty for none."""
+    if text.startswith(SCHEME):
+        Sentinels.read(text)
+    elif text and not text.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("redis://HOST:PORT/DB, rediss://…, sentinel://… or unix://PATH was expected")
     return text
 
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import redis
 import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from forebay.errors import ConfigurationError, Failed
+from forebay.sentinels import SCHEME, Sentinels
 
 SOCKET_TIMEOUT_S = 5.0  # above the longest blocking read, which is 2 s
 CONNECT_TIMEOUT_S = 3.0
@@ -40,24 +43,56 @@ def _options(url: str, role: str) -> dict[str, Any]:
 
 def connect(url: str, role: str) -> Client:
     """A blocking client. Make it after a fork: a connection belongs to one process."""
-    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
-    return redis.Redis.from_url(url, retry=retry, **_options(url, role))
+    return _client(url, retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES), **_options(url, role))
+
+
+def _client(url: str, **options: Any) -> Client:
+    if not url.startswith(SCHEME):
+        return redis.Redis.from_url(url, **options)
+    found = Sentinels.read(url)
+    make: Any = redis.sentinel.Sentinel
+    watchers = make(found.hosts, sentinel_kwargs=_to_a_sentinel(found))
+    options |= {"connection_pool_class": _SentinelPool, "db": found.database, **found.sign_in}
+    client: Client = watchers.master_for(found.master, **options)
+    return client
+
+
+class _SentinelPool(redis.sentinel.SentinelConnectionPool):
+    """Of connections to whoever is the master. Those to the Sentinels end with them, which redis-py leaves open."""
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        super().disconnect(inuse_connections)
+        for watcher in self.sentinel_manager.sentinels:
+            watcher.close()
+
+
+def _to_a_sentinel(found: Sentinels) -> dict[str, Any]:
+    # One that does not answer must not use up the patience of whoever looks for the master.
+    return {"socket_timeout": 1.0, "socket_connect_timeout": 1.0, **found.own_sign_in}
 
 
 def connect_async(url: str, role: str, at_once: int = AT_ONCE) -> AsyncClient:
     """An asyncio client with as many connections as commands may be under way."""
     retry = redis.asyncio.retry.Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES)
-    return redis.asyncio.Redis.from_pool(_PatientPool.from_url(url, retry=retry, places=at_once, **_options(url, role)))
+    options = {"retry": retry, "places": at_once, **_options(url, role)}
+    if not url.startswith(SCHEME):
+        return redis.asyncio.Redis.from_pool(_PatientPool.from_url(url, **options))
+    found = Sentinels.read(url)
+    make: Any = redis.asyncio.sentinel.Sentinel
+    watchers = make(found.hosts, sentinel_kwargs=_to_a_sentinel(found))
+    options |= {"connection_pool_class": _PatientSentinelPool, "db": found.database, **found.sign_in}
+    client: AsyncClient = watchers.master_for(found.master, **options)
+    return client
 
 
-class _PatientPool(redis.asyncio.ConnectionPool):
+class _Patience(redis.asyncio.ConnectionPool):
     """Hands out a number of connections; whoever comes then waits for one, first come, first served.
 
     redis-py has a pool that waits, but one whose waiters may miss their turn when another is cancelled.
     """
 
-    def __init__(self, *, places: int, **options: Any) -> None:
-        super().__init__(max_connections=1 << 30, **options)
+    def __init__(self, *given: Any, places: int, **options: Any) -> None:
+        super().__init__(*given, **options | {"max_connections": 1 << 30})
         self._places = asyncio.Semaphore(places)
         self._handed_out: set[Any] = set()
 
@@ -84,23 +119,52 @@ class _PatientPool(redis.asyncio.ConnectionPool):
                 self._places.release()
 
 
+class _PatientPool(_Patience):
+    """Of connections to one address."""
+
+
+class _PatientSentinelPool(_Patience, redis.asyncio.sentinel.SentinelConnectionPool):
+    """As ``_SentinelPool``."""
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        await super().disconnect(inuse_connections)
+        for watcher in self.sentinel_manager.sentinels:
+            await watcher.aclose()
+
+
+def answers(url: str, within_s: float = 1.0) -> bool:
+    """Whether a Redis answers there now."""
+    try:
+        _ping(url, within_s)
+    except (redis.RedisError, OSError):
+        return False
+    return True
+
+
+def _ping(url: str, within_s: float) -> None:
+    client = _client(url, socket_timeout=within_s, retry=None)
+    try:
+        client.ping()
+    finally:
+        client.close()
+
+
 def require(url: str) -> None:
     """Make sure that a Redis answers, before a process begins what needs one.
 
     Raises:
         ConfigurationError: naming the URL, without its password.
     """
-    client = redis.Redis.from_url(url, socket_timeout=CONNECT_TIMEOUT_S, retry=None)
     try:
-        client.ping()
+        _ping(url, CONNECT_TIMEOUT_S)
     except (redis.RedisError, OSError) as error:
         raise ConfigurationError(f"REDIS_URL: no Redis answers at {without_password(url)}: {error}") from error
-    finally:
-        client.close()
 
 
 def without_password(url: str) -> str:
     """A URL that may be shown."""
+    if url.startswith(SCHEME):
+        url = url.partition("?")[0]
     head, at, tail = url.rpartition("@")
     return f"{head.partition('://')[0]}://…@{tail}" if at else url
 

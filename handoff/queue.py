@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from celery import Celery
 from kombu.entity import Exchange, Queue
 
+from forebay.sentinels import SCHEME, Sentinels
 from forebay.settings import SharedSettings
 from handoff.keys import LANES, queue_name
 
@@ -60,10 +61,11 @@ class WorkerApp(Celery):  # type: ignore[misc]
 
     def connection_for_read(self, url: str | None = None, **kwargs: Any) -> Any:
         """Overridden here because a URL of a socket file names its transport, whatever the settings say."""
-        from handoff.transport import Transport
+        from handoff.transport import SentinelTransport, Transport
 
         connection = super().connection_for_read(url, **kwargs)
-        connection.transport_cls = Transport
+        is_watched = "master_name" in self.conf.broker_transport_options
+        connection.transport_cls = SentinelTransport if is_watched else Transport
         return connection
 
 
@@ -126,30 +128,44 @@ def celery_settings(settings: SharedSettings, worker: QueueWorker | None = None)
 
 def _transport_options(settings: SharedSettings, limits: Limits, worker: QueueWorker | None) -> dict[str, Any]:
     slot = {"node": worker.node, "life": worker.life} if worker and worker.life else {}
-    return slot | {
-        "global_keyprefix": settings.prefix,  # two deployments on one Redis never restore each other's tasks
-        # Of messages that kombu's own transport notes: those that a worker of an earlier release has left.
-        "visibility_timeout": limits.visibility_s,
-        "unacked_restore_interval": 5,
-        "unacked_restore_throttle": 1,
-        "unacked_mutex_expire": 15,  # a dead sweeper blocks restores for 15 s, not for 5 minutes
-        "priority_steps": [0],  # lanes are queues; priorities order the index
-        "queue_order_strategy": "round_robin",  # no lane waits while another is busy
-        "health_check_interval": 5,
-        "socket_timeout": 5,
-        "socket_connect_timeout": 3,
-        "socket_keepalive": True,
-        "client_name": "forebay-celery",
-    }
+    return (
+        slot
+        | _watched(settings.redis_url)
+        | {
+            "global_keyprefix": settings.prefix,  # two deployments on one Redis never restore each other's tasks
+            # Of messages that kombu's own transport notes: those that a worker of an earlier release has left.
+            "visibility_timeout": limits.visibility_s,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "unacked_mutex_expire": 15,  # a dead sweeper blocks restores for 15 s, not for 5 minutes
+            "priority_steps": [0],  # lanes are queues; priorities order the index
+            "queue_order_strategy": "round_robin",  # no lane waits while another is busy
+            "health_check_interval": 5,
+            "socket_timeout": 5,
+            "socket_connect_timeout": 3,
+            "socket_keepalive": True,
+            "client_name": "forebay-celery",
+        }
+    )
+
+
+def _watched(redis_url: str) -> dict[str, Any]:
+    if not redis_url.startswith(SCHEME):
+        return {}
+    found = Sentinels.read(redis_url)
+    to_them = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0, **found.own_sign_in}
+    return {"master_name": found.master, "sentinel_kwargs": to_them}
 
 
 def broker_url(redis_url: str) -> str:
-    """The URL as kombu spells it: a socket file has a scheme of its own there."""
+    """The URL as kombu spells it: a socket file has a scheme of its own there, and each Sentinel a URL."""
+    if redis_url.startswith(SCHEME):
+        return Sentinels.read(redis_url).broker_url
     parts = urlsplit(redis_url)
     if parts.scheme != "unix":
         return redis_url
     database = parse_qs(parts.query).get("db", ["0"])[0]
-    return f"redis+socket://{parts.path}?virtual_host={database}"
+    return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={database}"
 
 
 def _queue(node: str, lane: str) -> Queue:

@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import redis
-
 from forebay.errors import ConfigurationError, Failed
 from forebay.exposure import check_exposure
 from forebay.plugins import ENGINES, PROCESSORS, engine_class, names
 from forebay.settings import installation_of
-from handoff.connection import connect, redis_failures, without_password
+from handoff.connection import answers, connect, redis_failures, without_password
 from handoff.keys import Keys
 from handoff.pool import Placement, Pool
 from launch import redis_server
@@ -238,17 +236,6 @@ def read_secret(data_dir: Path | None) -> str:
         path.touch(mode=0o600)
         path.write_text(fresh)
     return path.read_text()
-
-
-def answers(url: str) -> bool:
-    """Whether a Redis answers there now."""
-    client = redis.Redis.from_url(url, socket_timeout=1, retry=None)
-    try:
-        return bool(client.ping())
-    except (redis.RedisError, OSError):
-        return False
-    finally:
-        client.close()
 
 
 def live_requests(url: str, keys: Keys) -> int:

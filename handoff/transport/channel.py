@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 _QoS: Any = kombu_redis.QoS
 _Channel: Any = kombu_redis.Channel
 _Transport: Any = kombu_redis.Transport
+_SentinelChannel: Any = kombu_redis.SentinelChannel
 
 
 class Book(_QoS):  # type: ignore[misc]
@@ -90,7 +91,7 @@ class Channel(_Channel):  # type: ignore[misc]
     QoS = Book
     node = ""
     life = ""
-    from_transport_options = (*kombu_redis.Channel.from_transport_options, "node", "life")
+    from_transport_options: tuple[str, ...] = (*_Channel.from_transport_options, "node", "life")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.taken: dict[str, Taken] = {}
@@ -247,3 +248,16 @@ class Transport(_Transport):  # type: ignore[misc]
     """The transport over which a worker consumes its node's lanes."""
 
     Channel = Channel
+
+
+class SentinelChannel(Channel, _SentinelChannel):  # type: ignore[misc]
+    """The same over connections to whoever is the master."""
+
+    from_transport_options: tuple[str, ...] = (*_SentinelChannel.from_transport_options, "node", "life")
+
+
+class SentinelTransport(Transport):
+    """The transport where Sentinels know the server."""
+
+    default_port = kombu_redis.SentinelTransport.default_port
+    Channel = SentinelChannel
