@@ -31,6 +31,7 @@ from workers.about import About
 from workers.child import open_child
 from workers.cores import check_partition, one_thread_each
 from workers.driver import Driver
+from workers.hard_limit import HardLimit, TimedRequest
 from workers.janitor import Janitor
 from workers.memory import measure_children_so
 from workers.offers import Offers
@@ -128,7 +129,9 @@ def _define_task(app: Celery, settings: WorkerSettings, offers: Offers, life: Ow
             os._exit(EXIT_FAILURE)
 
     signals.worker_process_init.connect(open_in_child, weak=False)
-    app.task(preprocess, name=TASK, ignore_result=True)
+    on_hard_limit = staticmethod(HardLimit(settings).end)
+    made = type("Request", (TimedRequest,), {"on_hard_limit": on_hard_limit})
+    app.task(preprocess, name=TASK, ignore_result=True, Request=made)
 
 
 def _upkeep_step(settings: WorkerSettings, offers: Offers, life: Owner) -> type[bootsteps.StartStopStep]:

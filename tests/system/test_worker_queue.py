@@ -165,21 +165,25 @@ def test_a_task_that_takes_too_long_ends_and_its_child_goes_on(node):
 
 
 def test_a_child_that_does_not_return_to_python_is_killed_and_replaced(node):
-    """The hard limit ends it; the record counts the attempt, and the third is the last."""
+    """C099: the hard limit ends it and its request, at once and for good; its media are named."""
     worker = node.started(FOREBAY_SOFT_LIMIT_S="1", FOREBAY_HARD_LIMIT_S="2")
     children = worker.children
     node.ask("r1", Order.NEVER_RETURN)
     node.waits_for("r1", "processing")
 
-    node.wait_until(lambda: not worker.children & children, lambda: worker.output)
+    node.waits_for("r1", "failed")
     node.ask("r2")
-    node.waits_for("r2", "parked", within_s=60)
+    node.waits_for("r2", "parked")
 
+    ended = node.record("r1")
+    assert (ended.attempt, ended.problem.code, ended.problem.status) == (1, "time_limit", 504)
+    assert ended.problem.message == "preprocessing took longer than 2 s and was killed"
+    node.wait_until(lambda: not worker.children & children, lambda: worker.output)
     assert worker.process.poll() is None
-    node.waits_for("r1", "failed", within_s=60)
-    assert node.record("r1").problem.code == "abandoned"
+    node.wait_until(lambda: [info.rid for info in blocks(node)] == ["r2"], lambda: worker.output)
     [found] = quarantine.entries(node.redis, node.keys)
-    assert (found.kind, found.rid) == ("media", "r1")
+    assert (found.kind, found.rid, found.reason) == ("media", "r1", "time_limit")
+    node.wait_until(node.is_quiet, lambda: node.said)
 
 
 def test_a_memory_error_ends_its_request_and_nothing_else(node):
