@@ -163,8 +163,9 @@ def require(url: str) -> None:
 
 def without_password(url: str) -> str:
     """A URL that may be shown."""
-    if url.startswith(SCHEME):
-        url = url.partition("?")[0]
+    if url.startswith(SCHEME):  # the one argument that it may have is a password
+        address, question, _ = url.partition("?")
+        url = f"{address}?sentinel_password=…" if question else address
     head, at, tail = url.rpartition("@")
     return f"{head.partition('://')[0]}://…@{tail}" if at else url
 

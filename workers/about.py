@@ -26,7 +26,7 @@ class About:
     @property
     def lacks_password(self) -> bool:
         """Whether there is one, which was left out."""
-        return without_password(self.redis_url) == self.redis_url and "@" in self.redis_url
+        return "…" in self.redis_url
 
     @classmethod
     def of(cls, settings: NodeSettings, models: tuple[str, ...]) -> About:

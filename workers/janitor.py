@@ -98,9 +98,12 @@ class Janitor:
     def _return_taken(self) -> None:
         """Put back what workers have taken and died over, before anything is taken for lost."""
         heir = Heir(self._abandoner, self.secret)
-        for life in takers(self.redis, self.keys, self.node):
-            if not is_alive(self.folder, life):
-                heir.inherit(life)
+        for life in self.dead_takers():
+            heir.inherit(life)
+
+    def dead_takers(self) -> list[str]:
+        """Lives that have ended, of workers that may have messages in hand."""
+        return [life for life in takers(self.redis, self.keys, self.node) if not is_alive(self.folder, life)]
 
     def _reconcile(self) -> None:
         now_ms, rids = perform(self.redis, self.moves.overdue())

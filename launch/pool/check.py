@@ -15,11 +15,12 @@ from rich.text import Text
 from forebay.errors import ConfigurationError
 from forebay.ticket import Ticket
 from handoff.connection import Client, connect, redis_failures, require, texts
-from handoff.keys import Keys
+from handoff.keys import LANES, Keys
 from handoff.media import RedisStore
 from handoff.moves import Moves
 from handoff.pool import Pool
 from handoff.record import Record
+from handoff.slot import Slot
 from workers.about import About
 from workers.janitor import Janitor
 from workers.reconcile import Verdict
@@ -37,6 +38,7 @@ class Found:
         judgements: requests that it would end or queue again.
         lapsed: requests whose scheduler's lease has ended, and that it would park again.
         purged: requests that ended while they waited, and whose blocks it would free.
+        in_hand: workers that have died with messages in hand, and how many; it would put them back.
         asked: how many live requests were looked at, of how many.
     """
 
@@ -44,11 +46,12 @@ class Found:
     judgements: Sequence[tuple[Record, Verdict]]
     lapsed: Sequence[str]
     purged: Sequence[str]
+    in_hand: Sequence[tuple[str, int]]
     asked: tuple[int, int]
 
     @property
     def is_anything(self) -> bool:
-        return bool(self.findings or self.judgements or self.lapsed or self.purged)
+        return bool(self.findings or self.judgements or self.lapsed or self.purged or self.in_hand)
 
 
 def look(pool: Pool, folder: Path) -> Found:
@@ -101,10 +104,17 @@ def _look(janitor: Janitor, redis: Client) -> Found:
         leases = [janitor.keys.leases(janitor.node, model) for model in janitor.models]
         lapsed = [rid for name in leases for rid in texts(redis.zrangebyscore(name, "-inf", now_ms))]
         ended: Any = redis.lrange(janitor.keys.purge(janitor.node), 0, _MOST_REQUESTS - 1)
+        in_hand = [(life, _in_hand(janitor, redis, life)) for life in janitor.dead_takers()]
     judged = janitor.judgements(now_ms, rids)
     moving = [(found, verdict) for found, verdict in judged if verdict is not Verdict.LEAVE]
     purged = [Ticket.unpack(packed).rid for packed in ended]
-    return Found(list(janitor.sweep.findings()), moving, lapsed, purged, (len(rids), int(live)))
+    return Found(list(janitor.sweep.findings()), moving, lapsed, purged, in_hand, (len(rids), int(live)))
+
+
+def _in_hand(janitor: Janitor, redis: Client, life: str) -> int:
+    slot = Slot(janitor.keys, janitor.node, life)
+    counts: Any = [redis.llen(slot.list_of(lane)) for lane in LANES]
+    return sum(counts)
 
 
 def table(found: Found) -> Group:
@@ -122,4 +132,6 @@ def table(found: Found) -> Group:
         shown.add_row("park again", "request", rid, "its scheduler's lease has ended", "")
     for rid in found.purged:
         shown.add_row("free", "blocks", rid, "it ended while it waited", "")
+    for life, count in found.in_hand:
+        shown.add_row("put back", "messages", f"{count} in the hand of {life}", "it has died", "")
     return Group(*lines, shown)

@@ -42,5 +42,6 @@ def test_kombu_is_told_of_each_of_them():
 
 def test_no_password_is_shown():
     """Neither of the Redis nor of those who watch it."""
-    assert without_password("sentinel://u:p@a/m?sentinel_password=q") == "sentinel://…@a/m"
-    assert without_password("sentinel://a/m?sentinel_password=q") == "sentinel://a/m"
+    assert without_password("sentinel://u:p@a/m?sentinel_password=q") == "sentinel://…@a/m?sentinel_password=…"
+    assert without_password("sentinel://a/m") == "sentinel://a/m"
+    assert without_password("sentinel://a/m?sentinel_password=q") == "sentinel://a/m?sentinel_password=…"

@@ -9,7 +9,10 @@ from click.testing import CliRunner
 
 from forebay import Prompt
 from forebay.task import Kind, TaskBody, seal
+from handoff.keys import LANES
 from handoff.pool import FeatureCache
+from handoff.scripts import perform
+from handoff.slot import Slot
 from launch.pool import pool
 from tests.support.media import plain_png
 from tests.support.neighbour import neighbour
@@ -164,6 +167,19 @@ def test_lapsed_leases_and_ended_requests_are_named(node):
     assert ended.exit_code == 1
     assert "its scheduler's lease has ended" in ended.output
     assert "it ended while it waited" in ended.output
+    assert state(node) == before
+
+
+def test_messages_in_the_hand_of_the_dead_are_named(node):
+    """They are on no queue, and nobody works on them until a janitor comes round."""
+    node.task(node.reference(plain_png(2, 3)))
+    assert perform(node.way.client, Slot(node.way.moves.keys, NODE, "parent-1-dead").take(LANES)) is not None
+    before = state(node)
+
+    told = check(node)
+
+    assert told.exit_code == 1
+    assert "1 in the hand of parent-1-dead" in told.output
     assert state(node) == before
 
 

@@ -36,7 +36,13 @@ def test_the_password_stays_where_it_is(shm):
 
 @pytest.mark.parametrize(
     ("url", "lacks"),
-    [("redis://u:p@host/0", True), ("unix://:p@/run/redis.sock", True), ("redis://host/0", False)],
+    [
+        ("redis://u:p@host/0", True),
+        ("sentinel://a/m?sentinel_password=p", True),
+        ("sentinel://a/m", False),
+        ("unix://:p@/run/redis.sock", True),
+        ("redis://host/0", False),
+    ],
 )
 def test_one_knows_that_there_is_a_password(url, lacks):
     """And that the note alone does not do."""
