@@ -14,14 +14,15 @@ help:                ## What there is
 demo: $(VENV)/.demo  ## Start everything, send a photo and a recording, show the way, stop
 	@$(BIN)/forebay demo
 
-test: $(VENV)/.test  ## The whole test suite
-	$(BIN)/pytest
+test: $(VENV)/.test  ## The whole test suite, some of it side by side; JOBS=n
+	$(BIN)/pytest -m "not alone" -n $(or $(JOBS),2) --dist loadfile
+	$(BIN)/pytest -m alone
 
 test-unit: $(VENV)/.test ## The rooms' tests that need no service
 	$(BIN)/pytest tests -m "not service and not system and not parity"
 
-test-long: $(VENV)/.test ## The long forms: ten thousand walks and all orders of steps; some twenty minutes
-	FOREBAY_LONG_TESTS=1 $(BIN)/pytest tests/handoff -k "machine or interleavings"
+test-long: $(VENV)/.test ## The long forms: ten thousand walks, all orders of steps, two thousand generated calls
+	FOREBAY_LONG_TESTS=1 $(BIN)/pytest tests/handoff tests/system/test_openapi.py -k "machine or interleavings or openapi"
 
 kill-run: $(VENV)/.test ## Ten minutes of killing everybody at random; FOR=seconds, SEED=n
 	$(BIN)/python -m tests.system.kill_run --seconds $(or $(FOR),600) --seed $(or $(SEED),0)

@@ -28,6 +28,9 @@ MAIN, BAD = "tests/system/test_main_job.py", "tests/system/test_bad_input.py"
 CLIPS, BAD_CLIPS = "tests/workers/test_decode_video.py", "tests/workers/test_decode_video_bad.py"
 FILMS, FILMS_PARITY = "tests/processors/test_qwen_video.py", "tests/processors/test_qwen_video_parity.py"
 
+GEOMETRY, POOL_CASES = "tests/processors/test_qwen_geometry.py", "tests/handoff/test_pool_cases.py"
+QUEUE = "tests/system/test_worker_queue.py"
+
 CASES: dict[str, tuple[str, list[str]]] = {
     # Videos.
     "C021": ("an odd number of frames", [
@@ -197,6 +200,73 @@ CASES: dict[str, tuple[str, list[str]]] = {
         f"{DRIVER}::test_a_cancelled_request_is_not_worked_on",
     ]),
     # Many at once.
+    # Sizes.
+    "C014": ("an aspect ratio above 200", [
+        f"{GEOMETRY}::test_a_picture_too_long_for_its_breadth_is_refused",
+        f"{GEOMETRY}::test_a_ratio_a_hair_above_the_limit_is_not_said_to_be_the_limit",
+        f"{GEOMETRY}::test_a_ratio_of_exactly_two_hundred_is_accepted",
+        "tests/processors/test_qwen_family.py::test_a_thin_picture_is_refused_by_its_place_in_the_request",
+        f"{PROCESS}::test_a_stream_that_fails_before_its_first_token_is_an_ordinary_error",
+    ]),
+    "C015": ("a side shorter than the factor", [
+        f"{GEOMETRY}::test_a_picture_is_fitted_to_whole_tokens",
+        f"{GEOMETRY}::test_qwen3_counts_in_patches_of_sixteen",
+    ]),
+    "C018": ("very thin pictures, of which two references disagree", [
+        f"{GEOMETRY}::test_a_picture_is_fitted_to_whole_tokens",
+    ]),
+    "C020": ("pictures of different sizes in one request", [
+        f"{GEOMETRY}::test_a_picture_is_fitted_to_whole_tokens",
+        "tests/processors/test_qwen_family.py::test_images_of_different_sizes_keep_their_order",
+        "tests/processors/test_qwen_parity.py::test_several_pictures_at_once_are_bit_equal",
+    ]),
+    # Shared memory.
+    "C086": ("a process that attaches and ends", [
+        f"{POOL_CASES}::test_what_a_worker_wrote_is_there_after_it_has_left",
+        f"{POOL_CASES}::test_a_pool_goes_once_by_the_hand_of_whoever_made_it",
+    ]),
+    "C088": ("a full tmpfs", [
+        "tests/handoff/test_pool_tmpfs.py::test_a_1_mb_tmpfs_has_no_room_for_one_large_image",
+        "tests/handoff/test_pool_tmpfs.py::test_what_is_reserved_is_there_whatever_others_take",
+    ]),
+    "C089": ("a worker that dies between writing and saying so", [
+        f"{POOL_CASES}::test_what_a_killed_worker_wrote_is_freed_and_the_livings_is_not",
+        f"{POOL_CASES}::test_what_was_parked_before_the_death_is_its_tickets",
+        "tests/workers/test_janitor.py::test_killed_between_parking_block_and_ticket",
+    ]),
+    "C090": ("removed while somebody reads", [
+        f"{POOL_CASES}::test_a_reader_reads_on_when_the_pool_is_removed",
+        f"{POOL_CASES}::test_a_new_pool_under_the_old_name_is_another_one",
+    ]),
+    # The queue.
+    "C091": ("one task, delivered twice", [
+        f"{QUEUE}::test_a_message_that_two_workers_have_at_once_gives_one_result",
+        f"{QUEUE}::test_a_request_whose_message_comes_three_times_is_answered_and_counted_once",
+        f"{QUEUE}::test_the_loser_of_a_race_has_no_block_and_writes_no_end",
+        "tests/handoff/transport/test_taking.py::test_nothing_is_written_to_kombus_own_book",
+    ]),
+    "C092": ("a worker that is killed once, and one that is killed every time", [
+        "tests/system/test_lifecycle.py::test_a_killed_child_is_replaced_and_its_request_finishes",
+        f"{QUEUE}::test_what_kills_every_child_is_abandoned_and_the_queue_goes_on",
+        "tests/workers/test_heir.py::test_what_its_takers_die_over_goes_back_so_often_and_no_more",
+    ]),
+    "C094": ("a Redis that restarts", [
+        "tests/system/test_redis_restarts.py::test_twenty_requests_outlive_three_restarts_in_a_row",
+        "tests/handoff/transport/test_taking.py::test_a_task_may_end_after_its_connection",
+        f"{PROCESS}::test_ready_means_that_work_could_be_done_now",
+    ]),
+    "C099": ("code that does not return to Python", [
+        f"{QUEUE}::test_a_child_that_does_not_return_to_python_is_killed_and_replaced",
+        f"{QUEUE}::test_a_task_that_takes_too_long_ends_and_its_child_goes_on",
+    ]),
+    "C101": ("what an operator sees of a task", [
+        f"{SUBMISSION}::test_an_operator_sees_no_payload_in_the_queue",
+        "tests/system/test_operations.py::test_flower_shows_the_task_and_nothing_of_its_payload",
+        "tests/system/test_operations.py::test_logs_are_events_without_payload",
+    ]),
+    "C103": ("which of two references", [
+        "tests/processors/test_qwen_parity.py::test_features_and_grids_are_bit_equal",
+    ]),
     "C107": ("a reply that is left to the next one", [
         "tests/api/test_cancelled_polls.py::test_a_poll_that_is_left_does_not_answer_the_next_one",
         "tests/api/test_replies.py::test_each_caller_gets_its_own_events_only",

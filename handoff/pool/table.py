@@ -88,7 +88,7 @@ HEADER = np.dtype(
         ("checksum", "<u4"),
     ]
 )
-_NUMBERS_AT = 512  # in the head's page, and not covered by the checksum
+NUMBERS_AT = 512  # in the head's page, and not covered by the checksum
 _DETAIL_STRUCT = struct.Struct(f"<{OWNER_BYTES}s{OWNER_BYTES}s{RID_BYTES}sId")
 DETAIL = np.dtype(
     [
@@ -230,7 +230,7 @@ class Table:
         self.slots = slots
         self.holds = _HOLDS_A_SLOT * slots
         self.header = np.frombuffer(buffer, HEADER, 1)
-        self.numbers = memoryview(buffer)[_NUMBERS_AT : _NUMBERS_AT + 8 * NUMBERS].cast("Q")
+        self.numbers = memoryview(buffer)[NUMBERS_AT : NUMBERS_AT + 8 * NUMBERS].cast("Q")
         self._at: dict[str, int] = {}
         at = PAGE
         for name, dtype, count in _columns(slots):

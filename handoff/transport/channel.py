@@ -183,6 +183,11 @@ class Channel(_Channel):  # type: ignore[misc]
 
     # Having done with what was taken.
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was closed; tasks that it has handed out go on, and tell it of their ends."""
+        return self.connection is None
+
     def is_ours(self, tag: str) -> bool:
         """Whether a delivery tag is of a message that this channel took from a lane."""
         return str(tag).startswith(self._mark)
@@ -190,7 +195,7 @@ class Channel(_Channel):  # type: ignore[misc]
     def drop(self, tag: str) -> None:
         """A message is acknowledged. One that Redis does not hear of now, it hears of with the next."""
         taken = self.taken.pop(tag, None)
-        if taken is None:  # the connection was lost meanwhile, and it went back; its record will refuse it
+        if taken is None or self.is_gone:  # the connection was lost, and it went back; its record will refuse it
             return
         self._to_drop.append(taken)
         self._perform(self.slot.drop(self._to_drop))
@@ -199,7 +204,7 @@ class Channel(_Channel):  # type: ignore[misc]
     def give_back(self, tag: str, *, last: bool) -> None:
         """A message goes back to its queue, to be the next one or the ``last``."""
         taken = self.taken.get(tag)
-        if taken is not None:
+        if taken is not None and not self.is_gone:  # else the next channel finds it in the slot
             self._perform(self.slot.give_back(taken, last=last))
             del self.taken[tag]
 

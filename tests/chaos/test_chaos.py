@@ -5,7 +5,7 @@ import pytest
 from tests.chaos.nemesis import STRIKES
 from tests.chaos.run import show, storm
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 
 def test_a_minute_of_chaos_loses_nothing():

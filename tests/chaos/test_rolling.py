@@ -14,7 +14,7 @@ from tests.chaos.law import judge
 from tests.chaos.load import Load
 from tests.chaos.site import Site, staged, strike
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 AT_THE_DOOR = {"no_workers", "engine_away"}
 """What a new request may be told while the only worker or scheduler of its node is away: it was never accepted."""

@@ -6,6 +6,8 @@ The colour of the picture's first pixel is the order: what a codec or a guest do
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +32,8 @@ class Hostile(Toy):
             time.sleep(60)
         if order == Order.NEVER_RETURN:
             _stay_in_c()
+        if order == Order.DIE:
+            os.kill(os.getpid(), signal.SIGKILL)
         if order == Order.NO_MEMORY:
             raise MemoryError
         if order == Order.LEAK:
@@ -42,7 +46,7 @@ class Hostile(Toy):
 class Order:
     """Reds."""
 
-    NOTHING, SLEEP, NEVER_RETURN, NO_MEMORY, LEAK, TAKE_A_WHILE = 0, 10, 20, 30, 40, 50
+    NOTHING, SLEEP, NEVER_RETURN, NO_MEMORY, LEAK, TAKE_A_WHILE, DIE = 0, 10, 20, 30, 40, 50, 60
 
 
 def _stay_in_c() -> None:

@@ -13,7 +13,7 @@ from handoff.pool import Owner, Pool
 from tests.support.kill.law import BrokenLawError, inspected
 from tests.system.kill_run import prepared
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from tests.support.media import plain_png
 from tests.support.tiny_qwen import IMAGE_PAD, PREPROCESSOR
 from tests.system.test_main_job import pool_blocks
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 REQUESTS, AT_ONCE = 1000, 64
 TWIN = plain_png(84, 84, (9, 9, 9))

@@ -181,9 +181,29 @@ def test_a_child_that_does_not_return_to_python_is_killed_and_replaced(node):
     node.wait_until(lambda: not worker.children & children, lambda: worker.output)
     assert worker.process.poll() is None
     node.wait_until(lambda: [info.rid for info in blocks(node)] == ["r2"], lambda: worker.output)
+    node.wait_until(lambda: quarantine.entries(node.redis, node.keys) != [], lambda: worker.output)
     [found] = quarantine.entries(node.redis, node.keys)
     assert (found.kind, found.rid, found.reason) == ("media", "r1", "time_limit")
     node.wait_until(node.is_quiet, lambda: node.said)
+
+
+def test_what_kills_every_child_is_abandoned_and_the_queue_goes_on(node):
+    """C092: three attempts, then an end that says so; its media are named, and nothing of it is left."""
+    worker = node.started(children=2)
+    node.ask("r1", Order.DIE)
+    node.ask("r2")
+
+    node.waits_for("r1", "failed")
+    node.waits_for("r2", "parked")
+
+    ended = node.record("r1")
+    assert (ended.attempt, ended.problem.code, ended.problem.status) == (3, "abandoned", 500)
+    assert ended.problem.message == "abandoned after 3 attempts: each ended with the death of its worker"
+    node.wait_until(lambda: quarantine.entries(node.redis, node.keys) != [], lambda: worker.output)
+    [found] = quarantine.entries(node.redis, node.keys)
+    assert (found.kind, found.rid, found.reason) == ("media", "r1", "abandoned")
+    node.wait_until(lambda: [info.rid for info in blocks(node)] == ["r2"], lambda: worker.output)
+    assert worker.process.poll() is None
 
 
 def test_a_memory_error_ends_its_request_and_nothing_else(node):

@@ -156,3 +156,15 @@ def test_a_connection_that_closes_puts_everything_back(redis_url, client):
         hand.take(most=2)
 
     assert (in_hand(client), queued(client)) == ({}, [first, second])
+
+
+@pytest.mark.parametrize("end", ["ack", "reject", "requeue"])
+def test_a_task_may_end_after_its_connection(redis_url, client, end):
+    """Its message went back with the connection; what becomes of it is the next one's to say."""
+    push(client, first := entry(1))
+
+    with consuming(redis_url) as hand:
+        hand.take()
+    getattr(hand.messages[0], end)()
+
+    assert (in_hand(client), queued(client)) == ({}, [first])
