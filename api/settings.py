@@ -13,7 +13,16 @@ from api.limits import Limits, read_limit_mm
 from api.routing import ReadyFor
 from forebay.extensions import MAX_BYTES, MAX_DEPTH
 from forebay.features import Modality
-from forebay.settings import SharedSettings, read_file_name, read_flag, read_port, read_size, setting, whole_number
+from forebay.settings import (
+    SharedSettings,
+    read_file_name,
+    read_flag,
+    read_port,
+    read_seconds,
+    read_size,
+    setting,
+    whole_number,
+)
 from handoff.moves import Quota
 
 
@@ -31,14 +40,6 @@ def read_rate(text: str) -> float:
     if not 0 <= rate < float("inf"):
         raise ValueError("a number of at least 0 was expected")
     return rate
-
-
-def read_seconds(text: str) -> float:
-    """A time that passes."""
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError("seconds above 0 were expected")
-    return seconds
 
 
 def read_roots(text: str) -> tuple[Path, ...]:

@@ -84,6 +84,14 @@ def read_redis_url(text: str) -> str:
     return text
 
 
+def read_seconds(text: str) -> float:
+    """A time that passes."""
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError("seconds above 0 were expected")
+    return seconds
+
+
 def read_pool_size(text: str) -> int:
     """Bytes of a pool that is worth its name: one small picture takes megabytes."""
     size = read_size(text)

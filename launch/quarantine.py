@@ -19,6 +19,7 @@ from handoff import quarantine as store
 from handoff.connection import Client, connect, require
 from handoff.keys import Keys
 from handoff.quarantine import Entry
+from handoff.refused import pardon_all
 
 _SHOWN_BYTES = 1024
 _ROW_BYTES = 16
@@ -107,9 +108,12 @@ def show(opened: Opened, entry_id: str) -> None:
 @quarantine.command()
 @click.pass_obj
 def clear(opened: Opened) -> None:
-    """Forget all entries. How many there have been, /metrics still says."""
+    """Forget all entries, and refuse no media any more. How many entries there have been, /metrics still says."""
     with plain_errors():
         click.echo(f"{store.clear(opened.redis, opened.keys)} entries forgotten")
+        pardoned = pardon_all(opened.redis, opened.keys)
+    if pardoned:
+        click.echo(f"{pardoned} items are decoded again")
 
 
 def _when(entry: Entry) -> str:

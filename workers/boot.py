@@ -28,10 +28,10 @@ from handoff.moves import Moves
 from handoff.pool import Owner, Pool
 from handoff.queue import TASK, QueueWorker, celery_settings, make_app
 from workers.about import About
+from workers.casualties import Casualties, WatchedRequest
 from workers.child import open_child
 from workers.cores import check_partition, one_thread_each
 from workers.driver import Driver
-from workers.hard_limit import HardLimit, TimedRequest
 from workers.janitor import Janitor
 from workers.memory import measure_children_so
 from workers.offers import Offers
@@ -129,8 +129,7 @@ def _define_task(app: Celery, settings: WorkerSettings, offers: Offers, life: Ow
             os._exit(EXIT_FAILURE)
 
     signals.worker_process_init.connect(open_in_child, weak=False)
-    on_hard_limit = staticmethod(HardLimit(settings).end)
-    made = type("Request", (TimedRequest,), {"on_hard_limit": on_hard_limit})
+    made = type("Request", (WatchedRequest,), {"casualties": Casualties(settings)})
     app.task(preprocess, name=TASK, ignore_result=True, Request=made)
 
 

@@ -30,10 +30,12 @@ from handoff.pool import FeatureCache, Owner, Pool, forget_frames
 from handoff.pool.table import Number
 from handoff.quarantine import Entry, set_aside
 from handoff.queue import LIMITS
+from handoff.refused import MOST_KILLS, Refused
 from handoff.scripts import Move, perform
 from workers.abandon import Abandoner
 from workers.decode import decode_audio, decode_image, decode_video
 from workers.decode.identity import hash_of
+from workers.item_limits import NO_LIMITS, ItemLimits
 from workers.items import Items
 from workers.pace import Pace
 from workers.planning import Planner
@@ -76,9 +78,14 @@ class Driver:
     cache: FeatureCache | None = None
     """``None`` where the cache is off."""
     soft_limit_s: float = LIMITS.soft_s
+    item_limits: ItemLimits = NO_LIMITS
     pace: Pace = field(default_factory=Pace)
+    refused: Refused = field(init=False)
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
+
+    def __post_init__(self) -> None:
+        self.refused = Refused(self.redis, self.moves.keys)
 
     @property
     def owner(self) -> str:
@@ -194,7 +201,16 @@ class Driver:
         if loaded is None:
             raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
         check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
+        self._check_refused(job.body.media)
         return loaded, typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
+
+    def _check_refused(self, media: Sequence[MediaRef]) -> None:
+        """No child is risked for what has ended two."""
+        digest = self.refused.among(ref.digest for ref in media)
+        if digest:
+            param = next(ref.param for ref in media if ref.digest == digest)
+            message = f"{param} is in quarantine: {MOST_KILLS} workers have ended while they decoded it"
+            raise Rejected("media_quarantined", message, param=param)
 
     @property
     def _planner(self) -> Planner:
@@ -235,15 +251,16 @@ class Driver:
     def _load(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, timings: Timings) -> Media:
         with timings.stage("fetch"):
             data = self.store.get(ref.digest)
-        with timings.stage("decode"):
-            if ref.modality is Modality.IMAGE:
-                return Image(decode_image(data, ref.param), ref.digest, hash_of(data), ref.param)
-            if ref.modality is Modality.AUDIO:
-                rate = loaded.capabilities.audio_rate_hz
-                return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
-            sampled = decode_video(
-                data, partial(loaded.choose_frames, extensions=extensions, param=ref.param), ref.param
-            )
+        with timings.stage("decode"), self.life.marked(ref.digest), self.item_limits.over(ref.param):
+            return self._decoded(ref, data, loaded, extensions)
+
+    def _decoded(self, ref: MediaRef, data: bytes, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
+        if ref.modality is Modality.IMAGE:
+            return Image(decode_image(data, ref.param), ref.digest, hash_of(data), ref.param)
+        if ref.modality is Modality.AUDIO:
+            rate = loaded.capabilities.audio_rate_hz
+            return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
+        sampled = decode_video(data, partial(loaded.choose_frames, extensions=extensions, param=ref.param), ref.param)
         return Video(
             sampled.frames, sampled.indices, sampled.times_s, sampled.clip, ref.digest, hash_of(data), ref.param
         )

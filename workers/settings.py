@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from forebay.errors import ConfigurationError
 from forebay.feature_dtypes import FeatureDTypes
 from forebay.model import ModelSource
-from forebay.settings import NodeSettings, read_cores, read_flag, read_models, read_size, setting, whole_number
+from forebay.settings import (
+    NodeSettings,
+    read_cores,
+    read_flag,
+    read_models,
+    read_seconds,
+    read_size,
+    setting,
+    whole_number,
+)
 from handoff.queue import LIMITS, Limits
+from workers.item_limits import ItemLimits
 
 _CORES_WORTH_PINNING = 4  # below this the scheduler of the kernel does better than we would
 
@@ -36,6 +46,12 @@ class WorkerSettings(NodeSettings):
     """How long a task may take; its request ends as ``time_limit``."""
     hard_limit_s: int = setting("FOREBAY_HARD_LIMIT_S", whole_number(2), int(LIMITS.hard_s))
     """How long a task may take before its child is killed, because it does not return to Python."""
+    item_wall_s: float = setting("FOREBAY_ITEM_WALL_S", read_seconds, 30.0)
+    """How long decoding one item may take; its request ends as ``media_too_slow``."""
+    item_cpu_s: float = setting("FOREBAY_ITEM_CPU_S", read_seconds, 30.0)
+    """How long it may compute."""
+    item_memory_bytes: int = setting("FOREBAY_ITEM_MEMORY", read_size, 4 << 30)
+    """How much memory it may take; 0 for no limit."""
     child_tasks: int = setting("FOREBAY_CHILD_TASKS", whole_number(1), LIMITS.child_tasks)
     """After so many tasks a child is replaced: codecs leak."""
     # Several times what a child with torch and a large model's processor has; a leak is found, a large picture is not.
@@ -51,6 +67,10 @@ class WorkerSettings(NodeSettings):
     @property
     def limits(self) -> Limits:
         return Limits(self.soft_limit_s, self.hard_limit_s, self.child_tasks, self.child_rss_bytes)
+
+    @property
+    def item_limits(self) -> ItemLimits:
+        return ItemLimits(self.item_wall_s, self.item_cpu_s, self.item_memory_bytes)
 
     @property
     def sources(self) -> tuple[ModelSource, ...]:

@@ -17,6 +17,8 @@ import numpy as np
 from forebay import Processed
 from tests.support.media import plain_png
 from tests.support.toys import Toy
+from workers import driver
+from workers.decode import decode_image
 
 NAME = "hostile"
 
@@ -25,6 +27,10 @@ class Hostile(Toy):
     """Obeys the red of the first pixel."""
 
     kept: ClassVar[list[Any]] = []
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        driver.decode_image = _decode
 
     def process_item(self, media: Any, work: Any) -> Processed:
         order = int(media.pixels[0, 0, 0])
@@ -43,9 +49,27 @@ class Hostile(Toy):
         return super().process_item(media, work)
 
 
+def _decode(data: bytes, param: str) -> Any:
+    """As the worker does, with what a codec may come to."""
+    pixels = decode_image(data, param)
+    order = int(pixels[0, 0, 0])
+    if order == Order.CRASH_IN_CODEC:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if order == Order.KILLED_IN_CODEC:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if order == Order.SLOW_CODEC:
+        time.sleep(60)
+    if order == Order.HUNGRY_CODEC:
+        bytearray(64 << 20)
+    if order == Order.DEAF_CODEC:
+        _stay_in_c()
+    return pixels
+
+
 class Order:
     """Reds."""
 
+    CRASH_IN_CODEC, KILLED_IN_CODEC, SLOW_CODEC, DEAF_CODEC, HUNGRY_CODEC = 70, 80, 90, 100, 110
     NOTHING, SLEEP, NEVER_RETURN, NO_MEMORY, LEAK, TAKE_A_WHILE, DIE = 0, 10, 20, 30, 40, 50, 60
 
 
