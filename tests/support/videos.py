@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -39,7 +41,11 @@ def encoded(
     ``times_ms`` gives each its own time; ``rotation`` is the display matrix's, in degrees, counterclockwise.
     """
     pixel_format = {"gif": "rgb8", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")
-    with tempfile.NamedTemporaryFile() as file, av.open(file.name, "w", format=kind, options=container or {}) as out:
+    with (
+        ordinary_priority(),
+        tempfile.NamedTemporaryFile() as file,
+        av.open(file.name, "w", format=kind, options=container or {}) as out,
+    ):
         stream = out.add_stream(codec, rate=rate, options={**QUIET.get(codec, {}), **options})
         stream.pix_fmt = pixel_format
         if rotation:
@@ -56,3 +62,14 @@ def encoded(
         out.mux(stream.encode())
         out.close()
         return Path(file.name).read_bytes()
+
+
+@contextmanager
+def ordinary_priority() -> Iterator[None]:
+    """SVT-AV1's encoder makes the thread that opens it a real-time one, when it is root's. All that this thread starts
+    afterwards would be so too, and on a machine of few cores nobody else gets on.
+    """
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    yield
+    if os.sched_getscheduler(0) != before[0]:
+        os.sched_setscheduler(0, *before)
