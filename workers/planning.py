@@ -21,7 +21,8 @@ from forebay.processor import TypedExtensions
 from forebay.task import MediaRef, TaskBody
 from handoff.media import MediaStore
 from handoff.pool import FeatureCache
-from workers.decode.header import audio_length, image_size
+from workers.decode.audio import audio_length
+from workers.decode.header import image_size
 from workers.decode.video import outline_video
 from workers.entries import key_of
 from workers.pace import Pace

@@ -15,7 +15,8 @@ from tests.support.toys import Cinema, Toy
 from tests.support.videos import encoded as encoded_video
 from tests.support.videos import shades
 from workers.decode import decode_audio, decode_image
-from workers.decode.header import audio_length, image_size
+from workers.decode.audio import audio_length
+from workers.decode.header import image_size
 from workers.pace import ASSUMED_S_A_BYTE, Pace
 
 PNG = plain_png(2, 3)

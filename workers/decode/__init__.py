@@ -6,7 +6,7 @@ from workers.decode.audio import decode_audio
 from workers.decode.image import decode_image
 from workers.decode.video import decode_video
 
-_RULES = 1  # to be counted up when the same bytes are to become other pixels or samples
+_RULES = 2  # to be counted up when the same bytes are to become other pixels or samples
 _LIBRARIES = ("av", "simplejpeg", "pillow", "soundfile", "soxr")
 
 DECODERS_VERSION = f"{_RULES} " + " ".join(f"{name} {version(name)}" for name in _LIBRARIES)
