@@ -91,7 +91,9 @@ CODES: dict[str, Code] = {
     "broadcast_too_large": Code(413, "One item for a whole batch would become too much.", "Split the batch."),
     "too_many_items": Code(400, "More items than the model or the deployment takes.", "Both numbers are told."),
     "unsupported_modality": Code(400, "The model takes no such media.", "`/v1/processors` tells what it takes."),
-    "unsupported_image": Code(400, "No image format that is known.", "JPEG, PNG, WebP, AVIF, GIF, BMP, TIFF."),
+    "unsupported_image": Code(
+        400, "No image format that is known.", "JPEG, PNG, WebP, AVIF, GIF, BMP, TIFF; HEIC by an extra."
+    ),
     "damaged_image": Code(400, "An image that cannot be decoded.", "Send a whole one."),
     "truncated_image": Code(400, "An image that ends too early.", "Send a whole one."),
     "empty_image": Code(400, "An image without a pixel.", "Send a whole one."),

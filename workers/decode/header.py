@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 from PIL import Image as Pillow
 
 from forebay.errors import Rejected
-from workers.decode.image import FORMATS, check_pixels, decoder_errors
+from workers.decode.image import opened
 
 _ORIENTATION = 0x0112
 _LYING = (5, 6, 7, 8)  # values of the EXIF orientation that swap the sides
@@ -21,8 +19,7 @@ def image_size(data: bytes, param: str) -> tuple[int, int]:
     """
     if not data:
         raise Rejected("empty_media", f"{param} is empty", param=param)
-    with decoder_errors(param), Pillow.open(io.BytesIO(data), formats=FORMATS) as image:
-        check_pixels(image.width, image.height, param)
+    with opened(data, param) as image:
         is_lying = _exif(image).get(_ORIENTATION) in _LYING
         return (image.width, image.height) if is_lying else (image.height, image.width)
 
