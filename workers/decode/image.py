@@ -21,6 +21,7 @@ from PIL import ImageOps, UnidentifiedImageError
 from forebay.errors import Rejected
 from workers.decode.heic import formats_for
 from workers.decode.quiet import quiet
+from workers.decode.wide_key import has_wide_key, unmask
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -51,6 +52,8 @@ def decode_image(data: bytes, param: str) -> Pixels:
         _check_depth(image, param)
         with quiet():
             image.load()
+        if has_wide_key(data, image):
+            unmask(data, image)
         return _rgb(image)
 
 
