@@ -55,6 +55,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         life=owner,
         cache=_open_cache(pool, settings.cache_budget),
         soft_limit_s=settings.soft_limit_s,
+        video_salvage=settings.video_salvage,
     )
     offers.report(processors.values())
     log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})

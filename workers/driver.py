@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
 from forebay.drive import check_items, check_length, drive, drive_prompt, prompt_ids, typed_extensions
 from forebay.errors import Failed, Problem, Rejected
-from forebay.features import Modality, Output
+from forebay.features import Item, Modality, Output
 from forebay.media import Audio, Image, Media, Video
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions, Work
@@ -34,6 +34,7 @@ from handoff.scripts import Move, perform
 from workers.abandon import Abandoner
 from workers.decode import decode_audio, decode_image, decode_video
 from workers.decode.identity import hash_of
+from workers.decode.salvage import told_of
 from workers.items import Items
 from workers.pace import Pace
 from workers.planning import Planner
@@ -76,6 +77,8 @@ class Driver:
     cache: FeatureCache | None = None
     """``None`` where the cache is off."""
     soft_limit_s: float = LIMITS.soft_s
+    video_salvage: bool = False
+    """Whether a damaged video is taken for what decodes of it."""
     pace: Pace = field(default_factory=Pace)
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
@@ -186,6 +189,8 @@ class Driver:
         work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
+        if any(map(told_of, media)) and len(output.items) == len(media):
+            output = replace(output, items=tuple(map(_with_what_is_told, output.items, media)))
         return output, [False] * len(output.items)
 
     def _checked(self, job: Job) -> tuple[LoadedProcessor, TypedExtensions]:
@@ -198,7 +203,7 @@ class Driver:
 
     @property
     def _planner(self) -> Planner:
-        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace)
+        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace, self.video_salvage)
 
     def _plan(self, job: Job) -> None:
         loaded, extensions = self._checked(job)
@@ -224,6 +229,7 @@ class Driver:
             attempt=job.attempt,
             give_up_at=job.give_up_at,
             prompt_tokens=len(prompt),
+            video_salvage=self.video_salvage,
         )
         prepared = items.prepare(job.body.media, job.body.tenant)
         with job.timings.stage("process"):
@@ -241,9 +247,8 @@ class Driver:
             if ref.modality is Modality.AUDIO:
                 rate = loaded.capabilities.audio_rate_hz
                 return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
-            sampled = decode_video(
-                data, partial(loaded.choose_frames, extensions=extensions, param=ref.param), ref.param
-            )
+            choose = partial(loaded.choose_frames, extensions=extensions, param=ref.param)
+            sampled = decode_video(data, choose, ref.param, salvage=self.video_salvage)
         return Video(
             sampled.frames, sampled.indices, sampled.times_s, sampled.clip, ref.digest, hash_of(data), ref.param
         )
@@ -290,6 +295,10 @@ class Driver:
 def _fence(task: Task, begun: Begun) -> Fence:
     """For a request that was not begun: as it stood when it was looked at."""
     return Fence.seen(Seen(begun.state, begun.attempt, task.token))
+
+
+def _with_what_is_told(item: Item, media: Media) -> Item:
+    return replace(item, model_specific={**item.model_specific, **told_of(media)})
 
 
 def _aligned_bytes(loaded: LoadedProcessor, media: Media) -> int:
