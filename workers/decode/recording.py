@@ -38,6 +38,8 @@ def read_recording(data: bytes, param: str) -> Sound:
         # Pages that are never written cost nothing, so a header that promises too much costs nothing either.
         samples = np.empty((file.frames, file.channels), np.float32)
         try:
+            if file.format == "MP3":
+                file.seek(0)  # as soundfile.read does; mpg123 rounds otherwise behind it, in the last bit
             # The number is told because some telephone codecs cannot be searched for their end.
             samples = file.read(file.frames, dtype="float32", always_2d=True, out=samples)
         except soundfile.SoundFileError as error:
