@@ -16,8 +16,13 @@ def quiet() -> Iterator[None]:
 
     A worker's child decodes on the one thread that it has, so nobody else's words are lost.
     """
-    sys.stderr.flush()
-    kept = os.dup(_STDERR)
+    try:
+        kept = os.dup(_STDERR)
+    except OSError:  # a process may have none; then nothing can be printed either
+        yield
+        return
+    if sys.stderr is not None:
+        sys.stderr.flush()
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, _STDERR)
