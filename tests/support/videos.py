@@ -25,17 +25,6 @@ def shade_of(number: int) -> int:
     return 16 + 8 * number % 224
 
 
-@contextmanager
-def usual_priority() -> Iterator[None]:
-    """Encode, and be scheduled as before: for root, SVT-AV1 makes whoever calls it a real-time process of the highest
-    priority, and its children with it; on a small machine nobody else runs then."""
-    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, policy, parameters)
-
-
 def encoded(
     frames: Iterable[np.ndarray],
     codec: str = "libx264",
