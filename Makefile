@@ -43,10 +43,11 @@ types: $(VENV)/.test ## Strict types
 
 check: lint types test ## What CI runs
 
-bench: $(VENV)/.test ## Measure kernel, tier, hand-off and queue, print tables, write JSON
+bench: $(VENV)/.test ## Measure kernel, tier, hand-off, queue and media, print tables, write JSON
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.handoff
 	$(BIN)/python -m benchmarks.queue
+	$(BIN)/python -m benchmarks.media
 
 format: $(VENV)/.test ## Put the code into shape
 	$(BIN)/ruff format .

@@ -67,6 +67,7 @@ class Clip:
         width: in pixels, as a player shows it.
         height: likewise.
         rotation: by which its stored frames are turned for that, in degrees, clockwise: 0, 90, 180 or 270.
+        announced_frames: of a damaged clip, how many there should have been; 0 of one that is whole.
     """
 
     frames: int
@@ -75,6 +76,7 @@ class Clip:
     width: int
     height: int
     rotation: int = 0
+    announced_frames: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

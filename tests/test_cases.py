@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.media_cases import MEDIA_CASES
+
 ROOT = Path(__file__).parents[1]
 
 BODY, BATCH, SOURCES = "tests/api/test_body.py", "tests/api/test_body_batch.py", "tests/api/test_sources.py"
@@ -31,7 +33,7 @@ FILMS, FILMS_PARITY = "tests/processors/test_qwen_video.py", "tests/processors/t
 GEOMETRY, POOL_CASES = "tests/processors/test_qwen_geometry.py", "tests/handoff/test_pool_cases.py"
 QUEUE = "tests/system/test_worker_queue.py"
 
-CASES: dict[str, tuple[str, list[str]]] = {
+CASES: dict[str, tuple[str, list[str]]] = MEDIA_CASES | {
     # Videos.
     "C021": ("an odd number of frames", [
         f"{FILMS}::test_an_odd_last_frame_is_repeated",
@@ -55,6 +57,8 @@ CASES: dict[str, tuple[str, list[str]]] = {
         f"{BAD_CLIPS}::test_a_file_without_its_index_cannot_be_opened",
         f"{BAD_CLIPS}::test_every_container_tells_that_it_is_cut_off",
         f"{BAD_CLIPS}::test_damage_in_the_middle_is_refused_with_both_numbers",
+        f"{BAD_CLIPS}::test_a_file_that_is_cut_off_may_be_taken_for_what_decodes_of_it",
+        "tests/workers/test_driver_video.py::test_a_damaged_video_is_refused_unless_the_deployment_salvages",
     ]),
     "C027": ("a WebM without length or number of frames", [
         f"{CLIPS}::test_frames_are_counted_where_the_header_does_not_say",
@@ -184,12 +188,13 @@ CASES: dict[str, tuple[str, list[str]]] = {
         f"{SOURCES}::test_junk_in_or_after_base64_is_refused",
         f"{SOURCES}::test_nothing_is_empty_rather_than_invalid",
     ]),
-    # Leaving. Being left in the middle of a fetch comes with fetching.
+    # Leaving. In the middle of a fetch, too.
     "C096": ("a caller that leaves or cancels", [
         f"{PROCESS}::test_a_caller_that_leaves_while_it_waits_cancels_its_request",
         f"{PROCESS}::test_a_caller_that_leaves_before_the_first_token_of_its_stream_cancels_it",
         f"{PROCESS}::test_a_caller_that_leaves_in_the_middle_of_a_stream_cancels_it",
         f"{PROCESS}::test_a_caller_that_leaves_after_the_end_changes_nothing",
+        "tests/api/test_fetching.py::test_a_request_can_end_while_its_media_are_fetched",
         f"{DRIVER}::test_a_late_result_is_dropped_and_its_block_freed",
         f"{TOGETHER}::test_whoever_is_cancelled_leaves_the_line",
         "tests/system/test_leaving.py::test_a_hundred_callers_that_leave_at_any_moment_leave_nothing",

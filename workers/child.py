@@ -56,6 +56,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         cache=_open_cache(pool, settings.cache_budget),
         soft_limit_s=settings.soft_limit_s,
         item_limits=settings.item_limits,
+        video_salvage=settings.video_salvage,
     )
     offers.report(processors.values())
     log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})

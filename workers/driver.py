@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
 from forebay.drive import check_items, check_length, drive, drive_prompt, prompt_ids, typed_extensions
 from forebay.errors import Failed, Problem, Rejected
-from forebay.features import Modality, Output
-from forebay.media import Audio, Image, Media, Video
+from forebay.features import Item, Output
+from forebay.media import Media
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions, Work
 from forebay.states import State
@@ -33,10 +32,10 @@ from handoff.queue import LIMITS
 from handoff.refused import MOST_KILLS, Refused
 from handoff.scripts import Move, perform
 from workers.abandon import Abandoner
-from workers.decode import decode_audio, decode_image, decode_video
-from workers.decode.identity import hash_of
+from workers.decode.salvage import told_of
 from workers.item_limits import NO_LIMITS, ItemLimits
 from workers.items import Items
+from workers.loader import Loader
 from workers.pace import Pace
 from workers.planning import Planner
 from workers.prompts import prompt_of
@@ -79,12 +78,16 @@ class Driver:
     """``None`` where the cache is off."""
     soft_limit_s: float = LIMITS.soft_s
     item_limits: ItemLimits = NO_LIMITS
+    video_salvage: bool = False
+    """Whether a damaged video is taken for what decodes of it."""
     pace: Pace = field(default_factory=Pace)
+    loader: Loader = field(init=False)
     refused: Refused = field(init=False)
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
 
     def __post_init__(self) -> None:
+        self.loader = Loader(self.store, self.life, self.item_limits, self.video_salvage)
         self.refused = Refused(self.redis, self.moves.keys)
 
     @property
@@ -187,12 +190,14 @@ class Driver:
         self._planner.check_context(job.body, loaded, extensions)
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
             return self._through_cache(job, loaded, extensions, self.cache)
-        media = tuple(self._load(ref, loaded, extensions, job.timings) for ref in job.body.media)
+        media = tuple(self.loader.load(ref, loaded, extensions, job.timings) for ref in job.body.media)
         with job.timings.stage("reserve"):
             job.reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
         work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
+        if any(map(told_of, media)) and len(output.items) == len(media):
+            output = replace(output, items=tuple(map(_with_what_is_told, output.items, media)))
         return output, [False] * len(output.items)
 
     def _checked(self, job: Job) -> tuple[LoadedProcessor, TypedExtensions]:
@@ -214,7 +219,7 @@ class Driver:
 
     @property
     def _planner(self) -> Planner:
-        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace)
+        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace, self.video_salvage)
 
     def _plan(self, job: Job) -> None:
         loaded, extensions = self._checked(job)
@@ -234,12 +239,13 @@ class Driver:
             reservation=job.reservation,
             loaded=loaded,
             extensions=extensions,
-            load=lambda ref: self._load(ref, loaded, extensions, job.timings),
+            load=lambda ref: self.loader.load(ref, loaded, extensions, job.timings),
             timings=job.timings,
             rid=job.task.rid,
             attempt=job.attempt,
             give_up_at=job.give_up_at,
             prompt_tokens=len(prompt),
+            video_salvage=self.video_salvage,
         )
         prepared = items.prepare(job.body.media, job.body.tenant)
         with job.timings.stage("process"):
@@ -247,23 +253,6 @@ class Driver:
             limit = loaded.capabilities.context_tokens
             output = drive_prompt(loaded.processor, prompt, prepared, processed, job.body.caller_hashes, limit)
         return output, [one.is_cached for one in prepared]
-
-    def _load(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, timings: Timings) -> Media:
-        with timings.stage("fetch"):
-            data = self.store.get(ref.digest)
-        with timings.stage("decode"), self.life.marked(ref.digest), self.item_limits.over(ref.param):
-            return self._decoded(ref, data, loaded, extensions)
-
-    def _decoded(self, ref: MediaRef, data: bytes, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
-        if ref.modality is Modality.IMAGE:
-            return Image(decode_image(data, ref.param), ref.digest, hash_of(data), ref.param)
-        if ref.modality is Modality.AUDIO:
-            rate = loaded.capabilities.audio_rate_hz
-            return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
-        sampled = decode_video(data, partial(loaded.choose_frames, extensions=extensions, param=ref.param), ref.param)
-        return Video(
-            sampled.frames, sampled.indices, sampled.times_s, sampled.clip, ref.digest, hash_of(data), ref.param
-        )
 
     def _answer(self, job: Job, output: Output, cached: Sequence[bool]) -> None:
         loaded = self.processors[job.task.model]
@@ -307,6 +296,10 @@ class Driver:
 def _fence(task: Task, begun: Begun) -> Fence:
     """For a request that was not begun: as it stood when it was looked at."""
     return Fence.seen(Seen(begun.state, begun.attempt, task.token))
+
+
+def _with_what_is_told(item: Item, media: Media) -> Item:
+    return replace(item, model_specific={**item.model_specific, **told_of(media)})
 
 
 def _aligned_bytes(loaded: LoadedProcessor, media: Media) -> int:

@@ -31,16 +31,20 @@ class Prepared:
     is_cached: bool
 
 
-def key_of(ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, tenant: str) -> bytes:
+def key_of(
+    ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, tenant: str, *, video_salvage: bool = False
+) -> bytes:
     """The key of an item: 32 bytes.
 
     Defaults of the extension map that are spelled out give the same key as those left out. The fingerprint covers the
-    processor's package, version, settings and feature dtype.
+    processor's package, version, settings and feature dtype. What was salvaged serves none who wants whole videos.
     """
     capabilities = loaded.capabilities
     fields = None if capabilities.item_fields is None else set(capabilities.item_fields)
     typed = {} if extensions is None else extensions.model_dump(mode="json", include=fields)
-    options = {"decoders": DECODERS_VERSION, "rate": capabilities.audio_rate_hz, "note": VERSION}
+    options: dict[str, Any] = {"decoders": DECODERS_VERSION, "rate": capabilities.audio_rate_hz, "note": VERSION}
+    if video_salvage and ref.modality is Modality.VIDEO:
+        options["salvage"] = True
     parts = (tenant, ref.modality, ref.digest, loaded.fingerprint, _canonical(options), _canonical(typed))
     digest = hashlib.sha256()
     for part in parts:

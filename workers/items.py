@@ -19,6 +19,7 @@ from forebay.plugins import LoadedProcessor
 from forebay.processor import Prompt, TypedExtensions, Work
 from forebay.task import MediaRef
 from handoff.pool import Block, FeatureCache, Flight, Found, Sought
+from workers.decode.salvage import told_of
 from workers.entries import Prepared, key_of, note_of, read_entry
 from workers.reservation import Reservation, with_slack
 from workers.timings import Timings
@@ -51,6 +52,8 @@ class Items:
     give_up_at: float
     prompt_tokens: int = 0
     """Before the items' tokens are in; room for ids and positions is taken with the items'."""
+    video_salvage: bool = False
+    """Whether ``load`` takes a damaged video for what decodes of it."""
     _ready: dict[bytes, Prepared] = field(default_factory=dict)
     _flights: dict[bytes, Flight] = field(default_factory=dict)
     _media: dict[bytes, Media] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class Items:
             Rejected: the caller's mistake; what was finished before stays in the cache.
             Failed: the processor's mistake, or no room in the pool.
         """
-        keys = [key_of(ref, self.loaded, self.extensions, tenant) for ref in refs]
+        keys = [key_of(ref, self.loaded, self.extensions, tenant, video_salvage=self.video_salvage) for ref in refs]
         wanted = dict(zip(keys, refs, strict=True))
         try:
             while not self._try(wanted):
@@ -159,6 +162,7 @@ class Items:
         work = Work(self.rid, Prompt(ids=()), (media,), self.extensions, self.reservation.empty_in(block))
         with self.timings.stage("process"):
             processed = drive_item(self.loaded.processor, self.loaded.capabilities, media, work)
+        processed = replace(processed, model_specific={**processed.model_specific, **told_of(media)})
         processed = self._settled(processed, block)
         made = Prepared(media.modality, media.digest, media.hash, processed, is_cached=False)
         flight = self._flights.pop(key, None)

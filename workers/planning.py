@@ -21,7 +21,8 @@ from forebay.processor import TypedExtensions
 from forebay.task import MediaRef, TaskBody
 from handoff.media import MediaStore
 from handoff.pool import FeatureCache
-from workers.decode.header import audio_length, image_size
+from workers.decode.audio import audio_length
+from workers.decode.header import image_size
 from workers.decode.video import outline_video
 from workers.entries import key_of
 from workers.pace import Pace
@@ -36,6 +37,7 @@ class Planner:
     cache: FeatureCache | None
     pool_bytes: int
     pace: Pace
+    video_salvage: bool = False
 
     def plan(self, model: str, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> dict[str, Any]:
         """The answer of ``/v1/plan``, but for what only the API knows.
@@ -93,13 +95,15 @@ class Planner:
             rate = loaded.capabilities.audio_rate_hz
             samples = np.broadcast_to(np.zeros((), np.float32), (audio_length(data, rate, ref.param),))
             return Audio(samples, rate, ref.digest, 0, ref.param)
-        video = outline_video(data, partial(loaded.choose_frames, extensions=extensions, param=ref.param), ref.param)
+        choose = partial(loaded.choose_frames, extensions=extensions, param=ref.param)
+        video = outline_video(data, choose, ref.param, salvage=self.video_salvage)
         return Video(video.frames, video.indices, video.times_s, video.clip, ref.digest, 0, ref.param)
 
     def _cached(self, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> list[bool]:
         if self.cache is None or not loaded.makes_items_alone:
             return [False] * len(body.media)
-        return self.cache.has([key_of(ref, loaded, extensions, body.tenant) for ref in body.media])
+        keys = [key_of(ref, loaded, extensions, body.tenant, video_salvage=self.video_salvage) for ref in body.media]
+        return self.cache.has(keys)
 
 
 def _row(ref: MediaRef, planned: Planned | None, is_cached: bool) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class WorkerSettings(NodeSettings):
     """What the pool keeps of features that nobody holds, in case they are asked for again; 0 turns the cache off."""
     max_prompt_tokens: int = setting("FOREBAY_MAX_PROMPT_TOKENS", whole_number(0), 0)
     """Longest prompt with its media; 0 leaves it to what each model says of itself."""
+    video_salvage: bool = setting("FOREBAY_VIDEO_SALVAGE", read_flag, False)
+    """Whether a damaged video is taken for the frames of it that decode, and its item says so."""
     events: bool = setting("FOREBAY_EVENTS", read_flag, False)
     """Whether Celery reports task events, which Flower shows."""
     soft_limit_s: int = setting("FOREBAY_SOFT_LIMIT_S", whole_number(1), int(LIMITS.soft_s))

@@ -17,7 +17,7 @@ import numpy as np
 from forebay import Processed
 from tests.support.media import plain_png
 from tests.support.toys import Toy
-from workers import driver
+from workers import loader
 from workers.decode import decode_image
 
 NAME = "hostile"
@@ -30,7 +30,7 @@ class Hostile(Toy):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        driver.decode_image = _decode
+        loader.decode_image = _decode
 
     def process_item(self, media: Any, work: Any) -> Processed:
         order = int(media.pixels[0, 0, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -48,3 +49,10 @@ def encoded(pixels: np.ndarray, kind: str, **options: object) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def oracle_file(name: str) -> Path:
+    """A file of a package that lies beside the tests' packages, because only its files are used."""
+    path = Path(sys.prefix) / "oracle" / name
+    assert path.exists(), f"{path} is not there: run 'make test'"
+    return path

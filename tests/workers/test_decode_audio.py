@@ -9,7 +9,8 @@ import soundfile
 
 from forebay import Rejected
 from workers.decode import decode_audio
-from workers.decode.audio import MAX_DURATION_S, MAX_SAMPLES
+from workers.decode.audio import audio_length
+from workers.decode.audio_limits import MAX_DURATION_S, MAX_SAMPLES
 
 PARAM = "audio_data"
 SINE = (np.sin(np.arange(4800) / 20) / 2).astype(np.float32)
@@ -110,6 +111,88 @@ def test_a_recording_too_short_to_have_a_sample_at_the_wanted_rate_is_empty():
 def test_no_bytes_are_told_as_such():
     """Before any decoder is asked."""
     assert (refused(b"").code, refused(b"").message) == ("empty_media", f"{PARAM} is empty")
+
+
+@pytest.mark.parametrize(
+    ("kind", "subtype"),
+    [
+        *[("WAV", "PCM_16"), ("RF64", "PCM_24"), ("AIFF", "PCM_16"), ("AU", "PCM_16")],
+        *[("FLAC", "PCM_16"), ("OGG", "VORBIS"), ("OGG", "OPUS"), ("MP3", None)],
+    ],
+)
+@pytest.mark.parametrize("kept", [0.6, 0.95])
+def test_a_recording_that_is_cut_off_is_refused_with_both_numbers(kind, subtype, kept):
+    """Truncated is refused, whatever the format; libsndfile takes what is there for the whole."""
+    data = encoded(np.tile(SINE, 30), 48_000, kind, subtype)
+
+    error = refused(data[: int(len(data) * kept)])
+
+    assert error.code == "damaged_audio"
+    there, of, announced = error.message.partition("damaged: ")[2].split()[:3]
+    if kind == "OGG":  # its last page, with the length, is gone
+        assert of in ("of", "samples")
+    else:
+        assert (of, int(announced)) == ("of", 144_000)
+    assert int(there) < 144_000
+
+
+@pytest.mark.parametrize("kind", ["WAV", "AIFF", "AU"])
+def test_one_missing_sample_is_missing(kind):
+    """The numbers are exact."""
+    data = encoded(SINE, 48_000, kind, "PCM_16")
+
+    error = refused(data[:-2])
+
+    assert error.message == (
+        f"{PARAM}: the recording is damaged: 4799 of 4800 samples could be decoded, and the file ends too early"
+    )
+
+
+def test_a_damaged_page_of_an_ogg_file_is_found():
+    """By its checksum: libsndfile would give what stands before it, without a word."""
+    data = bytearray(encoded(np.tile(SINE, 30), 48_000, "OGG", "VORBIS"))
+    data[len(data) // 2] ^= 1
+
+    error = refused(bytes(data))
+
+    assert error.code == "damaged_audio"
+    assert "of 144000 samples could be decoded" in error.message
+
+
+def test_what_stands_behind_an_ogg_file_is_not_of_it():
+    """Some write a tag there."""
+    data = encoded(SINE, 48_000, "OGG", "VORBIS")
+
+    assert np.array_equal(decode_audio(data + b"TAG" + bytes(125), 48_000, PARAM), decode_audio(data, 48_000, PARAM))
+
+
+@pytest.mark.parametrize(
+    ("kind", "subtype"),
+    [
+        *[("WAV", subtype) for subtype in ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ALAW", "ULAW")],
+        *[
+            ("FLAC", "PCM_S8"),
+            ("FLAC", "PCM_16"),
+            ("FLAC", "PCM_24"),
+            ("MP3", None),
+            ("OGG", "VORBIS"),
+            ("OGG", "OPUS"),
+        ],
+    ],
+)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_samples_are_those_that_libsndfile_reads(kind, subtype, channels):
+    """Of every depth, to the last bit, channels averaged."""
+    data = encoded(STEREO[:, :channels] if channels == 2 else SINE, 48_000, kind, subtype)
+    reference, _ = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
+
+    assert np.array_equal(decode_audio(data, 48_000, PARAM), reference.mean(axis=1, dtype=np.float32))
+
+
+def test_a_plan_refuses_what_is_cut_off():
+    """From the header alone, where that tells."""
+    with pytest.raises(Rejected, match="4799 of 4800"):
+        audio_length(encoded(SINE, 48_000, subtype="PCM_16")[:-2], 48_000, PARAM)
 
 
 @pytest.mark.parametrize(

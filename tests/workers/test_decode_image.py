@@ -227,6 +227,32 @@ def test_a_transparent_colour_of_a_png_is_white(mode):
     assert pixels[0, 1].tolist() == [255 if mode == "1" else 9] * 3
 
 
+def wide(samples, key, extra=b""):
+    """A PNG of one row with 16 bits a colour, and a transparent one among them."""
+    row = struct.pack(f">{3 * len(samples)}H", *(value for sample in samples for value in sample))
+    named = chunk(b"tRNS", struct.pack(">3H", *key))
+    return png(len(samples), 1, 16, 2, zlib.compress(b"\0" + row), named + extra)
+
+
+def test_a_transparent_colour_of_sixteen_bits_is_white_and_no_other():
+    """Its neighbour, which differs in the lower bits alone, is a colour like any other."""
+    near, key = (0x0103, 0x0304, 0x0506), (0x0102, 0x0304, 0x0506)
+
+    pixels = decode_image(wide([key, near, (65535, 0, 256)], key), PARAM)
+
+    assert pixels.tolist() == [[[255, 255, 255], [1, 3, 5], [255, 0, 1]]]
+
+
+def test_a_transparent_colour_of_sixteen_bits_is_turned_with_its_picture():
+    """Both happen, whichever comes first."""
+    exif = chunk(b"eXIf", orientation(6).tobytes()[6:])
+    key = (1, 2, 3)
+
+    pixels = decode_image(wide([key, (65535, 0, 0)], key, exif), PARAM)
+
+    assert pixels.tolist() == [[[255, 255, 255]], [[255, 0, 0]]]
+
+
 # C006: CMYK
 
 
@@ -305,6 +331,47 @@ def test_the_formats_that_were_chosen_decode(kind):
 
     assert pixels.shape == (30, 40, 3)
     assert np.abs(pixels.astype(int) - [200, 100, 50]).max() <= 6
+
+
+@pytest.mark.parametrize("compression", ["tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg", "group4", "zstd"])
+def test_a_tiff_decodes_and_a_damaged_one_says_nothing_on_its_own(capfd, compression):
+    """However it is packed; libtiff and its codecs print what they think of a file, which is no line of our log."""
+    image = noise().convert("1") if compression == "group4" else noise()
+    data = bytearray(encoded(image, "TIFF", compression=compression))
+
+    assert decode_image(bytes(data), PARAM).shape == (64, 64, 3)
+    refusals = 0
+    for at in range(8, len(data) - 200, 97):
+        damaged = data.copy()
+        damaged[at : at + 40] = bytes(range(40))
+        try:
+            decode_image(bytes(damaged), PARAM)
+        except Rejected:
+            refusals += 1
+
+    assert refusals or compression in ("jpeg", "group4", "packbits")  # these make do with what they find
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF", "WEBP", "PNG"])
+def test_many_frames_cost_what_the_first_one_does(kind):
+    """Nobody counts them, let alone decodes them: of a bomb of frames one is looked at."""
+    first, *others = (Pillow.new("P" if kind == "GIF" else "RGB", (64, 64), number) for number in range(300))
+    data = encoded(first, kind, save_all=True, append_images=others)
+    seeks = []
+    reader = Pillow.registered_extensions()[f".{kind.lower()}"]
+
+    class Counting(Pillow.OPEN[reader][0]):
+        def seek(self, frame):
+            seeks.append(frame)
+            super().seek(frame)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Pillow.OPEN, reader, (Counting, Pillow.OPEN[reader][1]))
+        pixels = decode_image(data, PARAM)
+
+    assert pixels.shape == (64, 64, 3)
+    assert set(seeks) <= {0}
 
 
 # C010: decompression bomb

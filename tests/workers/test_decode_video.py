@@ -1,6 +1,7 @@
 """Videos become the frames that are asked for, the right way up, at the times at which a player shows them."""
 
 import io
+import os
 
 import av
 import numpy as np
@@ -52,6 +53,15 @@ def test_exactly_the_frames_that_are_asked_for_are_there(codec, kind):
     assert (video.frames.shape, video.frames.dtype) == ((4, 48, 64, 3), np.uint8)
     assert video.clip.frames == 10
     assert video.times_s == pytest.approx([0, 0.1, 0.1333, 0.3], abs=0.005)
+
+
+def test_encoding_leaves_nobody_in_real_time():
+    """For root, one codec takes the highest priority that there is, and would pass it on to all that tests start."""
+    before = os.sched_getscheduler(0)
+
+    encoded(shades(2), "libsvtav1")
+
+    assert os.sched_getscheduler(0) == before
 
 
 def test_a_frame_that_is_asked_for_twice_is_there_twice():

@@ -90,6 +90,74 @@ def test_damage_in_the_middle_is_refused_with_both_numbers(in_front):
     assert "of 60 frames could be decoded" in error.message
 
 
+def salvaged(data: bytes, choose=lambda clip: range(clip.frames)):
+    return decode_video(data, choose, "video_data[1]", salvage=True)
+
+
+@pytest.mark.parametrize("part", [0.5, 0.9])
+def test_a_file_that_is_cut_off_may_be_taken_for_what_decodes_of_it(in_front, part):
+    """C026: everything is of one shorter clip: number, rate, length, choice, times; and how much is missing."""
+    cut = in_front[: int(len(in_front) * part)]
+    decoded = int(refused(cut).message.partition("damaged: ")[2].split()[0])
+
+    video = salvaged(cut, lambda clip: [0, clip.frames // 2, clip.frames - 1])
+
+    whole = decode_video(in_front, lambda clip: [0, decoded // 2, decoded - 1], "v")
+    assert (video.clip.frames, video.clip.announced_frames, video.clip.fps) == (decoded, 60, 30.0)
+    assert video.clip.duration_s == pytest.approx(decoded / 30)
+    assert (video.indices, video.times_s) == (whole.indices, whole.times_s)
+    assert np.array_equal(video.frames, whole.frames)
+
+
+def test_damage_in_the_middle_leaves_what_stands_before_it(in_front):
+    """As a file that is cut off there."""
+    middle = len(in_front) // 2
+    damaged = in_front[:middle] + bytes(3000) + in_front[middle + 3000 :]
+
+    video = salvaged(damaged)
+
+    assert 20 < video.clip.frames < 40
+    assert (len(video.frames), video.clip.announced_frames) == (video.clip.frames, 60)
+
+
+def test_a_whole_file_is_the_same_whether_it_might_be_salvaged_or_not(in_front):
+    """And says nothing of it."""
+    video = salvaged(in_front)
+
+    assert (video.clip.frames, video.clip.announced_frames) == (60, 0)
+
+
+def test_what_cannot_be_opened_or_has_no_frame_is_not_salvaged(in_front):
+    """Nothing is left of it."""
+    no_index, no_frame = encoded(noise(3))[:-200], in_front[: in_front.index(b"mdat") + 20]
+
+    for data in (no_index, no_frame):
+        with pytest.raises(Rejected) as caught:
+            salvaged(data)
+        assert caught.value.code == "damaged_video"
+
+
+def test_a_choice_that_needs_more_frames_than_are_left_is_refused(in_front):
+    """In the family's own words, about the shorter clip."""
+
+    def choose(clip):
+        if clip.frames < 60:
+            raise Rejected("unsuitable_video", f"60 frames of a video with {clip.frames}")
+        return range(60)
+
+    with pytest.raises(Rejected, match=r"60 frames of a video with \d\d"):
+        salvaged(in_front[: len(in_front) // 2], choose)
+
+
+def test_a_plan_of_what_is_salvaged_goes_by_its_packets(in_front):
+    """It decodes nothing, so it may take a few frames for whole that are not."""
+    cut = in_front[: len(in_front) // 2]
+
+    outline = outline_video(cut, lambda clip: range(clip.frames), "v", salvage=True)
+
+    assert 0 <= outline.clip.frames - salvaged(cut).clip.frames <= 4
+
+
 def sound(kind: str = "mp4") -> bytes:
     """A tone in a container that could hold a video."""
     file = io.BytesIO()

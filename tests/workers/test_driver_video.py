@@ -131,3 +131,40 @@ def test_seconds_a_group_outlive_the_cache(node):
     assert [item["cached"] for item in told] == [False, True]
     for item in told:
         assert item["model_specific_data"] == {"second_per_grid_ts": 1 / 3, "timestamps": [0.25, 1.5]}
+
+
+def broken() -> bytes:
+    """A third of a clip is missing; no frame of it is small."""
+    frames = [np.random.default_rng(seed).integers(0, 255, (48, 64, 3), np.uint8) for seed in range(12)]
+    data = encoded(frames, container={"movflags": "faststart"})
+    return data[: len(data) * 2 // 3]
+
+
+def test_a_damaged_video_is_refused_unless_the_deployment_salvages(node, cinema):
+    """Off by default, with both numbers; where it is on, the item says what was there and what was announced."""
+    data = broken()
+    problem = sent(node, node.driver(cinema), "off", data).problem
+    for cached in (False, True):
+        driver = replace(node.driver(cinema, cached=cached), video_salvage=True)
+
+        [item] = sent(node, driver, f"on-{cached}", data).result["items"]
+
+        told = item["model_specific_data"]
+        assert (told["frames"], told["announced_frames"]) == ([0, 1], 12)
+        assert 4 <= told["salvaged_frames"] < 12
+        assert f": {told['salvaged_frames']} of 12 frames could be decoded" in problem.message
+
+    assert problem.code == "damaged_video"
+
+
+def test_what_was_salvaged_serves_none_who_wants_whole_videos(node, cinema):
+    """It stays in the pool under another key; and a whole one says nothing of it."""
+    salvaging = replace(node.driver(cinema, cached=True), video_salvage=True)
+    FeatureCache(node.pool).set_budget(1 << 19)
+    data = broken()
+    assert sent(node, salvaging, "first", data).result["items"][0]["cached"] is False
+    [again] = sent(node, salvaging, "second", data).result["items"]
+    assert (again["cached"], again["model_specific_data"]["announced_frames"]) == (True, 12)
+
+    assert sent(node, node.driver(cinema, cached=True), "third", data).problem.code == "damaged_video"
+    assert sent(node, salvaging, "whole").result["items"][0]["model_specific_data"] == {"frames": [0, 1]}

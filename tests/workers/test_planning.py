@@ -15,7 +15,8 @@ from tests.support.toys import Cinema, Toy
 from tests.support.videos import encoded as encoded_video
 from tests.support.videos import shades
 from workers.decode import decode_audio, decode_image
-from workers.decode.header import audio_length, image_size
+from workers.decode.audio import audio_length
+from workers.decode.header import image_size
 from workers.pace import ASSUMED_S_A_BYTE, Pace
 
 PNG = plain_png(2, 3)
@@ -160,7 +161,7 @@ def test_a_plan_is_what_becomes_of_the_request(node):
 @pytest.mark.service
 def test_a_plan_decodes_nothing_and_makes_nothing(node, monkeypatch):
     """Headers alone: also a picture whose pixels are cut off has a plan."""
-    monkeypatch.setattr("workers.driver.decode_image", None)
+    monkeypatch.setattr("workers.loader.decode_image", None)
     cut = encoded(np.zeros((64, 64, 3), np.uint8), "PNG")[:60]
 
     [item] = planned(node, node.driver(Foreseeing(ModelSource("toy"))), node.reference(cut))["items"]

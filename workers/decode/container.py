@@ -1,4 +1,4 @@
-"""A video's container, opened from its bytes and from nothing else.
+"""A container of video or sound, opened from its bytes and from nothing else.
 
 The demuxer is chosen by the first bytes out of a fixed list, so no playlist is ever read; and whatever a container
 names outside itself is not opened, because no protocol is allowed. One thread decodes: a worker has one core.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NoReturn
 
 import av
@@ -46,7 +46,7 @@ def open_video(data: bytes, param: str) -> Iterator[tuple[InputContainer, VideoS
     if demuxer is None:
         raise Rejected("unsupported_video", f"{param}: unsupported or unrecognised video format", param=param)
     with video_errors(param):
-        opened = av.open(io.BytesIO(data), "r", demuxer, {"protocol_whitelist": "none"}, io_open=_refuse)
+        opened = open_container(data, demuxer)
     with opened as container:
         stream = _stream(container, param)
         stream.codec_context.thread_count = 1
@@ -54,8 +54,17 @@ def open_video(data: bytes, param: str) -> Iterator[tuple[InputContainer, VideoS
         yield container, stream
 
 
+def open_container(data: bytes, demuxer: str) -> InputContainer:
+    """A container that reads its own bytes alone; its owner closes it.
+
+    Raises:
+        av.error.FFmpegError: it is damaged.
+    """
+    return av.open(io.BytesIO(data), "r", demuxer, {"protocol_whitelist": "none"}, io_open=_refuse)
+
+
 def _refuse(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    raise PermissionError("a video names another file")
+    raise PermissionError("a file names another one")
 
 
 def _stream(container: InputContainer, param: str) -> VideoStream:
@@ -70,15 +79,20 @@ def _stream(container: InputContainer, param: str) -> VideoStream:
     return streams[0]
 
 
-@contextmanager
-def video_errors(param: str) -> Iterator[None]:
+def video_errors(param: str) -> AbstractContextManager[None]:
     """What a demuxer or decoder raises, as a refusal of the item."""
+    return container_errors(param, "damaged_video", "video")
+
+
+@contextmanager
+def container_errors(param: str, code: str, what: str) -> Iterator[None]:
+    """The same, for a container of anything."""
     try:
         yield
     except (Rejected, MemoryError, SoftTimeLimitExceeded):  # not the file's fault
         raise
     except Exception as error:  # a codec raises whatever its author chose; the file is to blame all the same
-        raise Rejected("damaged_video", f"{param}: the video cannot be opened: {_said(error)}", param=param) from error
+        raise Rejected(code, f"{param}: the {what} cannot be opened: {_said(error)}", param=param) from error
 
 
 def _said(error: Exception) -> str:

@@ -1,15 +1,11 @@
-"""How large media are, from their headers: nothing is decoded, and what is cut off behind the header goes unnoticed."""
+"""How large pictures are, from their headers: nothing is decoded; what is cut off behind the header goes unnoticed."""
 
 from __future__ import annotations
 
-import io
-
-import soundfile
 from PIL import Image as Pillow
 
 from forebay.errors import Rejected
-from workers.decode.audio import check_size, with_open_end
-from workers.decode.image import FORMATS, check_pixels, decoder_errors
+from workers.decode.image import opened
 
 _ORIENTATION = 0x0112
 _LYING = (5, 6, 7, 8)  # values of the EXIF orientation that swap the sides
@@ -23,8 +19,7 @@ def image_size(data: bytes, param: str) -> tuple[int, int]:
     """
     if not data:
         raise Rejected("empty_media", f"{param} is empty", param=param)
-    with decoder_errors(param), Pillow.open(io.BytesIO(data), formats=FORMATS) as image:
-        check_pixels(image.width, image.height, param)
+    with opened(data, param) as image:
         is_lying = _exif(image).get(_ORIENTATION) in _LYING
         return (image.width, image.height) if is_lying else (image.height, image.width)
 
@@ -37,21 +32,3 @@ def _exif(image: Pillow.Image) -> Pillow.Exif:
     if "exif" in image.info:
         exif.load(image.info["exif"])
     return exif
-
-
-def audio_length(data: bytes, rate_hz: int, param: str) -> int:
-    """Samples of the recording that ``decode_audio`` would give at ``rate_hz``, to one or two.
-
-    Raises:
-        Rejected: empty, unrecognised, or too long.
-    """
-    if not data:
-        raise Rejected("empty_media", f"{param} is empty", param=param)
-    try:
-        with soundfile.SoundFile(io.BytesIO(with_open_end(data))) as file:
-            check_size(file.frames, file.samplerate, file.channels, param)
-            samples: int = round(file.frames * rate_hz / file.samplerate)
-            return samples
-    except (soundfile.SoundFileError, ValueError) as error:
-        message = f"{param}: unsupported or damaged audio"
-        raise Rejected("unsupported_audio", message, param=param) from error

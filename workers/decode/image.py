@@ -19,6 +19,9 @@ from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError
 
 from forebay.errors import Rejected
+from workers.decode.heic import formats_for
+from workers.decode.quiet import quiet
+from workers.decode.wide_key import has_wide_key, unmask
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -45,11 +48,26 @@ def decode_image(data: bytes, param: str) -> Pixels:
         pixels = _fast_jpeg(data, param)
         if pixels is not None:
             return pixels
-    with decoder_errors(param), Pillow.open(io.BytesIO(data), formats=FORMATS) as image:
-        check_pixels(image.width, image.height, param)
+    with opened(data, param) as image:
         _check_depth(image, param)
-        image.load()
+        with quiet():
+            image.load()
+        if has_wide_key(data, image):
+            unmask(data, image)
         return _rgb(image)
+
+
+@contextmanager
+def opened(data: bytes, param: str) -> Iterator[Pillow.Image]:
+    """An image whose size has been checked, with nothing of it decoded.
+
+    Raises:
+        Rejected: unrecognised, damaged or too large; or whatever is raised while it is open.
+    """
+    formats = formats_for(data, FORMATS, param)
+    with decoder_errors(param), Pillow.open(io.BytesIO(data), formats=formats) as image:
+        check_pixels(image.width, image.height, param)
+        yield image
 
 
 def check_pixels(width: int, height: int, param: str) -> None:

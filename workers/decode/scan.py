@@ -50,6 +50,13 @@ class Scan:
         clip = replace(self.clip, frames=frames, fps=self.clip.fps * frames / self.clip.frames)
         return replace(self, clip=clip, times_s=self.times_s[:frames], is_exact=True)
 
+    def salvaged(self, frames: int) -> Scan:
+        """The same, of a damaged video of which so many frames decode: it ends where the first of the others began."""
+        end = self.times_s[frames] - self.times_s[0] if frames < len(self.times_s) else self.clip.duration_s
+        announced = max(self.announced, frames)
+        clip = replace(self.clip, frames=frames, duration_s=end, announced_frames=announced)
+        return replace(self, clip=clip, times_s=self.times_s[:frames], is_cut=False, is_exact=True)
+
 
 def scan_video(data: bytes, param: str) -> Scan:
     """Look through a video in a container.

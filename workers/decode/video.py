@@ -42,18 +42,32 @@ class Sampled:
     frames: Pixels
 
 
-def decode_video(data: bytes, choose: Choose, param: str) -> Sampled:
+def decode_video(data: bytes, choose: Choose, param: str, *, salvage: bool = False) -> Sampled:
     """Decode the frames that ``choose`` names.
 
     Args:
         data: the encoded video.
         choose: from what the clip is, the frames: at least one, ascending, each of them there.
         param: where the caller put it, for messages.
+        salvage: whether a damaged one is taken for what decodes of it.
 
     Raises:
         Rejected: empty, unrecognised, cut off, damaged or too large; or what ``choose`` raises.
     """
     scan = _scan(data, param)
+    try:
+        return _sampled(data, scan, choose, param)
+    except Rejected as error:
+        if not salvage or error.code != "damaged_video":
+            raise
+        decoded = _count(_pictures(data, scan, param))
+        if not decoded:
+            raise
+    # Everything is planned anew on what decodes: numbers, times and choice are of one clip, which is shorter.
+    return _sampled(data, scan.salvaged(decoded), choose, param)
+
+
+def _sampled(data: bytes, scan: Scan, choose: Choose, param: str) -> Sampled:
     if scan.is_cut:
         raise _damaged(_count(_pictures(data, scan, param)), scan, param)
     indices = _chosen(scan, choose, param)
@@ -68,13 +82,15 @@ def decode_video(data: bytes, choose: Choose, param: str) -> Sampled:
     return Sampled(scan.clip, indices, _times(scan, indices), frames)
 
 
-def outline_video(data: bytes, choose: Choose, param: str) -> Sampled:
+def outline_video(data: bytes, choose: Choose, param: str, *, salvage: bool = False) -> Sampled:
     """What ``decode_video`` would give, as far as headers and packets tell, with frames that are a view of nothing.
 
     Raises:
         Rejected: as there; damage within goes unnoticed.
     """
     scan = _scan(data, param)
+    if scan.is_cut and salvage:
+        scan = scan.salvaged(scan.clip.frames)  # as far as packets tell
     if scan.is_cut:
         message = f"{param}: the video is cut off, of {scan.announced} frames {scan.clip.frames} are there"
         raise Rejected("damaged_video", message, param=param)

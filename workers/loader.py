@@ -1,0 +1,57 @@
+"""An item from its reference: fetched, decoded under limits, and noted as what this life is at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from forebay.features import Modality
+from forebay.media import Audio, Image, Media, Video
+from forebay.plugins import LoadedProcessor
+from forebay.processor import TypedExtensions
+from forebay.task import MediaRef
+from handoff.media import MediaStore
+from handoff.pool import Owner
+from workers.decode import decode_audio, decode_image, decode_video
+from workers.decode.identity import hash_of
+from workers.item_limits import ItemLimits
+from workers.timings import Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Loads the items of one child's tasks.
+
+    Attributes:
+        life: says for the time of a decoding which item it is, for whoever finds that the child ended over it.
+        salvage: whether a damaged video is taken for what decodes of it.
+    """
+
+    store: MediaStore
+    life: Owner
+    limits: ItemLimits
+    salvage: bool
+
+    def load(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, timings: Timings) -> Media:
+        """The item as a processor gets it.
+
+        Raises:
+            Rejected: it cannot be decoded, is larger than what is decoded, or takes too much to do so.
+            Failed: the store has lost it, or cannot be reached.
+        """
+        with timings.stage("fetch"):
+            data = self.store.get(ref.digest)
+        with timings.stage("decode"), self.life.marked(ref.digest), self.limits.over(ref.param):
+            return self._decoded(ref, data, loaded, extensions)
+
+    def _decoded(self, ref: MediaRef, data: bytes, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
+        if ref.modality is Modality.IMAGE:
+            return Image(decode_image(data, ref.param), ref.digest, hash_of(data), ref.param)
+        if ref.modality is Modality.AUDIO:
+            rate = loaded.capabilities.audio_rate_hz
+            return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
+        choose = partial(loaded.choose_frames, extensions=extensions, param=ref.param)
+        sampled = decode_video(data, choose, ref.param, salvage=self.salvage)
+        return Video(
+            sampled.frames, sampled.indices, sampled.times_s, sampled.clip, ref.digest, hash_of(data), ref.param
+        )
