@@ -42,9 +42,9 @@ class Caller:
 
     def __init__(self, processor: Any) -> None:
         self.processor = processor
-        self.tokenizer = getattr(processor, "tokenizer", None)
-        self.image_part = getattr(processor, "image_processor", None)
-        self.audio_part = getattr(processor, "feature_extractor", None)
+        self.tokenizer: Any = getattr(processor, "tokenizer", None)
+        self.image_part: Any = getattr(processor, "image_processor", None)
+        self.audio_part: Any = getattr(processor, "feature_extractor", None)
         self._heard: dict[Modality, list[str]] = {}
         if self.image_part is None and self.audio_part is None:
             raise ConfigurationError(f"a {type(processor).__name__} takes neither images nor audio")

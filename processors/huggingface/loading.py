@@ -9,8 +9,13 @@ from typing import Any
 
 from forebay import ConfigurationError
 
-_CONFIGS = ("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json")
-_CONFIGS += ("tokenizer_config.json", "config.json")
+_CONFIGS = (
+    "processor_config.json",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "tokenizer_config.json",
+    "config.json",
+)
 _VIDEO = "video_processor"
 _OFFLINE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 

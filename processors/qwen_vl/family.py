@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from forebay import (
@@ -32,6 +31,7 @@ from forebay import (
 )
 from forebay.features import Attribute
 from forebay.processor import TypedExtensions
+from processors.pixels.modes import Resample
 from processors.qwen_vl import mrope
 from processors.qwen_vl import tokenizer as tokenizers
 from processors.qwen_vl.clips import grid_of_clip, grid_of_frames
@@ -66,7 +66,7 @@ class QwenVL(Processor):
         from processors.qwen_vl.kernel import Kernel
 
         still, video = self.settings, self.settings.video
-        self._kernel = Kernel(still.geometry, still.normalisation, model.feature_dtype)
+        self._kernel = Kernel(still.geometry, still.normalisation, model.feature_dtype, resample=still.resample)
         self._video_kernel = Kernel(video.geometry, video.normalisation, model.feature_dtype, moves=True)
 
     def capabilities(self) -> Capabilities:
@@ -82,8 +82,10 @@ class QwenVL(Processor):
         )
 
     def config(self) -> Mapping[str, Any]:
-        torch = version("torch").partition("+")[0]  # a release resizes alike in all its builds
-        return {"settings": self.settings.as_json(), "resize": f"torch {torch}, uint8, bicubic, antialiased"}
+        return {
+            "settings": self.settings.as_json(),
+            "resize": {"images": self.settings.resample.described, "videos": Resample.TORCHVISION.described},
+        }
 
     def tokenizer(self) -> Tokenizer | None:
         return self._tokenizer

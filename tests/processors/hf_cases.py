@@ -81,9 +81,7 @@ def call_directly(theirs: Any, text: str, media: Sequence[Media]) -> dict[str, n
     return {name: np.asarray(value) for name, value in dict(theirs(**given)).items()}
 
 
-def _compare(
-    ours: HuggingFace, theirs: Any, backend: str, name: str, text: str, media: Sequence[Media]
-) -> Compared:
+def _compare(ours: HuggingFace, theirs: Any, backend: str, name: str, text: str, media: Sequence[Media]) -> Compared:
     expected = call_directly(theirs, text, media)
     output = testing.run_processor(ours, media, text=text)
     differences, largest = [], 0.0
@@ -129,6 +127,8 @@ def wrong_spans(ours: HuggingFace, output: Output, media: Sequence[Media]) -> li
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     assert "torchvision" not in sys.modules
-    found = {folder: [[one.name, one.backend, one.differences, one.largest] for one in compare_folder(Path(folder))]
-             for folder in sys.argv[1:]}
+    found = {
+        folder: [[one.name, one.backend, one.differences, one.largest] for one in compare_folder(Path(folder))]
+        for folder in sys.argv[1:]
+    }
     print(json.dumps(found))

@@ -1,4 +1,4 @@
-"""Hugging Face folders of ten families, small enough to make in a test: real classes, a tokenizer trained on the spot."""
+"""Hugging Face folders of ten families, small enough for a test: real classes, a tokenizer trained on the spot."""
 
 from __future__ import annotations
 
