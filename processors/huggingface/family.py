@@ -179,7 +179,17 @@ class HuggingFace(Processor):
         for modality, traits in self._traits.items():
             if items := len(_of(media, modality)):
                 counted[modality] = tokens_of(answer.replacements.get(modality), traits.carrier, items)
+                self._check_tokens(counted[modality], modality)
         return counted
+
+    @staticmethod
+    def _check_tokens(tokens: Sequence[int], modality: Modality) -> None:
+        """A family may give a very short item no token; its features would stand behind nothing."""
+        if 0 in tokens:
+            place = tokens.index(0)
+            code = "audio_too_short" if modality is Modality.AUDIO else "invalid_media"
+            message = f"the model's own processor gives {modality} {place} 0 tokens; at least 1 is needed"
+            raise Rejected(code, message, param=f"{modality}_data[{place}]")
 
     def _ask(self, text: str | None, media: Sequence[Media]) -> Answer:
         try:

@@ -140,6 +140,13 @@ def test_a_recording_is_refused_where_the_reference_would_cut_it(load):
     assert "480000" in error.message
 
 
+def test_a_recording_without_a_token_is_refused(load):
+    """Qwen2-Audio gives 20 ms none."""
+    error = refused(load("qwen2-audio"), [testing.audio(np.zeros(320))], text="<|AUDIO|>")
+
+    assert (error.code, error.param) == ("audio_too_short", "audio_data[0]")
+
+
 def test_ids_outside_the_vocabulary_are_refused(load):
     assert refused(load("llava"), [], input_ids=[99_999]).code == "invalid_token_id"
 
