@@ -182,7 +182,7 @@ class Driver:
             return self._through_cache(job, loaded, extensions, self.cache)
         media = tuple(self._load(ref, loaded, extensions, job.timings) for ref in job.body.media)
         with job.timings.stage("reserve"):
-            job.reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
+            job.reservation.reserve(sum(_aligned_bytes(loaded, one, extensions) for one in media))
         work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
@@ -292,6 +292,6 @@ def _fence(task: Task, begun: Begun) -> Fence:
     return Fence.seen(Seen(begun.state, begun.attempt, task.token))
 
 
-def _aligned_bytes(loaded: LoadedProcessor, media: Media) -> int:
-    size = loaded.processor.feature_bytes(media)
+def _aligned_bytes(loaded: LoadedProcessor, media: Media, extensions: TypedExtensions) -> int:
+    size = loaded.processor.feature_bytes_with(media, extensions)
     return size + 64 if size else 0

@@ -102,19 +102,21 @@ class QwenVL(Processor):
         return None
 
     def sample_frames(self, clip: Clip, extensions: TypedExtensions) -> Sequence[int]:
-        options = extensions if isinstance(extensions, VideoOptions) else VideoOptions()
-        return self._choose(clip, options.over(self.settings.video.sampling))
+        return self._choose(clip, _options(extensions).over(self.settings.video.sampling))
 
     def _choose(self, clip: Clip, sampling: Sampling) -> list[int]:
         return evenly_from_first(clip, sampling, self.settings.video.geometry.temporal)
 
     def plan_item(self, media: Media) -> Planned | None:
-        return self._plan(media)[2] if isinstance(media, Image | Video) else None
+        return self.plan_with(media, None)
 
-    def _plan(self, media: Image | Video) -> tuple[Kernel, Grid, Planned]:
+    def plan_with(self, media: Media, extensions: TypedExtensions) -> Planned | None:
+        return self._plan(media, _options(extensions))[2] if isinstance(media, Image | Video) else None
+
+    def _plan(self, media: Image | Video, options: VideoOptions) -> tuple[Kernel, Grid, Planned]:
         """What writes an item's feature, on which grid, and what it will be."""
         if isinstance(media, Image):
-            kernel, geometry = self._kernel, self.settings.geometry
+            kernel, geometry = self._kernel, options.limited(self.settings.geometry)
             grid = geometry.grid(media.height, media.width, media.param)
             told: Mapping[str, Attribute] = {GRID: grid.as_list()}
         else:
@@ -134,7 +136,7 @@ class QwenVL(Processor):
     def process_item(self, media: Media, work: Work) -> Processed:
         if not isinstance(media, Image | Video):
             return super().process_item(media, work)
-        kernel, grid, planned = self._plan(media)
+        kernel, grid, planned = self._plan(media, _options(work.extensions))
         array = work.empty(planned.shape, planned.dtype)
         if isinstance(media, Image):
             kernel.write(media.pixels, grid, array)
@@ -236,6 +238,10 @@ class Qwen3VL(QwenVL):
         grid = self._token_grid(item)
         for span in spans:
             yield mrope.Block(span, Grid(1, grid.h, grid.w))
+
+
+def _options(extensions: TypedExtensions) -> VideoOptions:
+    return extensions if isinstance(extensions, VideoOptions) else VideoOptions()
 
 
 def _shown(video: Video) -> list[float]:
