@@ -90,10 +90,11 @@ class HuggingFace(Processor):
         for modality, traits in self._traits.items():
             self._check_count(text, modality, traits, len(_of(work.media, modality)))
         answer = self._ask(text, work.media)
+        counted = self._tokens(answer, work.media)
         if not answer.ids.size:
             raise Rejected("empty_prompt", "the text has no token", param="text")
         spans: dict[Modality, list[tuple[Span, ...]]] = {}
-        for modality, tokens in self._tokens(answer, work.media).items():
+        for modality, tokens in counted.items():
             traits = self._traits[modality]
             if traits.carrier is not None:
                 carrier = self._caller.id_of(traits.carrier)

@@ -18,7 +18,7 @@ from tests.support.tiny_qwen import PREPROCESSOR, config
 
 pytestmark = pytest.mark.parity
 
-EXAMPLES = 200 if LONG else 6
+EXAMPLES = 200 if LONG else 4
 START, PAD, END = 151_652, 151_655, 151_653
 SUFFIX = {Resample.TORCHVISION: "", Resample.PIL: "Pil"}
 sides = st.one_of(st.integers(1, 60), st.integers(1, 400))
