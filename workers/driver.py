@@ -192,7 +192,7 @@ class Driver:
             return self._through_cache(job, loaded, extensions, self.cache)
         media = tuple(self.loader.load(ref, loaded, extensions, job.timings) for ref in job.body.media)
         with job.timings.stage("reserve"):
-            job.reservation.reserve(sum(_aligned_bytes(loaded, one) for one in media))
+            job.reservation.reserve(sum(_aligned_bytes(loaded, one, extensions) for one in media))
         work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
@@ -302,6 +302,6 @@ def _with_what_is_told(item: Item, media: Media) -> Item:
     return replace(item, model_specific={**item.model_specific, **told_of(media)})
 
 
-def _aligned_bytes(loaded: LoadedProcessor, media: Media) -> int:
-    size = loaded.processor.feature_bytes(media)
+def _aligned_bytes(loaded: LoadedProcessor, media: Media, extensions: TypedExtensions) -> int:
+    size = loaded.processor.feature_bytes_with(media, extensions)
     return size + 64 if size else 0

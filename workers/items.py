@@ -142,7 +142,7 @@ class Items:
         if key in self._media:
             return
         self._media[key] = media = self.load(ref)
-        size = self.loaded.processor.feature_bytes(media)
+        size = self.loaded.processor.feature_bytes_with(media, self.extensions)
         self._sizes[key] = with_slack(size) if size else 0
         self.reservation.check_fits(sum(self._sizes.values()))  # before the next one is decoded
 

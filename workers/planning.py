@@ -47,7 +47,7 @@ class Planner:
             Failed: media are gone.
         """
         media = [self._outline(ref, loaded, extensions) for ref in body.media]
-        planned = [loaded.processor.plan_item(one) for one in media]
+        planned = [loaded.processor.plan_with(one, extensions) for one in media]
         cached = self._cached(body, loaded, extensions)
         rows = [_row(ref, one, found) for ref, one, found in zip(body.media, planned, cached, strict=True)]
         size = sum(one.size_bytes for one in planned if one)
@@ -79,7 +79,7 @@ class Planner:
             return
         try:
             media = [self._outline(ref, loaded, extensions) for ref in body.media]
-            _prompt_tokens(body, loaded, media, [loaded.processor.plan_item(one) for one in media])
+            _prompt_tokens(body, loaded, media, [loaded.processor.plan_with(one, extensions) for one in media])
         except (Rejected, Failed) as error:
             if error.code == "prompt_too_long":
                 raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from forebay import (
@@ -32,6 +31,7 @@ from forebay import (
 )
 from forebay.features import Attribute
 from forebay.processor import TypedExtensions
+from processors.pixels.modes import Resample
 from processors.qwen_vl import mrope
 from processors.qwen_vl import tokenizer as tokenizers
 from processors.qwen_vl.clips import grid_of_clip, grid_of_frames
@@ -66,7 +66,7 @@ class QwenVL(Processor):
         from processors.qwen_vl.kernel import Kernel
 
         still, video = self.settings, self.settings.video
-        self._kernel = Kernel(still.geometry, still.normalisation, model.feature_dtype)
+        self._kernel = Kernel(still.geometry, still.normalisation, model.feature_dtype, resample=still.resample)
         self._video_kernel = Kernel(video.geometry, video.normalisation, model.feature_dtype, moves=True)
 
     def capabilities(self) -> Capabilities:
@@ -82,8 +82,10 @@ class QwenVL(Processor):
         )
 
     def config(self) -> Mapping[str, Any]:
-        torch = version("torch").partition("+")[0]  # a release resizes alike in all its builds
-        return {"settings": self.settings.as_json(), "resize": f"torch {torch}, uint8, bicubic, antialiased"}
+        return {
+            "settings": self.settings.as_json(),
+            "resize": {"images": self.settings.resample.described, "videos": Resample.TORCHVISION.described},
+        }
 
     def tokenizer(self) -> Tokenizer | None:
         return self._tokenizer
@@ -100,19 +102,21 @@ class QwenVL(Processor):
         return None
 
     def sample_frames(self, clip: Clip, extensions: TypedExtensions) -> Sequence[int]:
-        options = extensions if isinstance(extensions, VideoOptions) else VideoOptions()
-        return self._choose(clip, options.over(self.settings.video.sampling))
+        return self._choose(clip, _options(extensions).over(self.settings.video.sampling))
 
     def _choose(self, clip: Clip, sampling: Sampling) -> list[int]:
         return evenly_from_first(clip, sampling, self.settings.video.geometry.temporal)
 
     def plan_item(self, media: Media) -> Planned | None:
-        return self._plan(media)[2] if isinstance(media, Image | Video) else None
+        return self.plan_with(media, None)
 
-    def _plan(self, media: Image | Video) -> tuple[Kernel, Grid, Planned]:
+    def plan_with(self, media: Media, extensions: TypedExtensions) -> Planned | None:
+        return self._plan(media, _options(extensions))[2] if isinstance(media, Image | Video) else None
+
+    def _plan(self, media: Image | Video, options: VideoOptions) -> tuple[Kernel, Grid, Planned]:
         """What writes an item's feature, on which grid, and what it will be."""
         if isinstance(media, Image):
-            kernel, geometry = self._kernel, self.settings.geometry
+            kernel, geometry = self._kernel, options.limited(self.settings.geometry)
             grid = geometry.grid(media.height, media.width, media.param)
             told: Mapping[str, Attribute] = {GRID: grid.as_list()}
         else:
@@ -132,7 +136,7 @@ class QwenVL(Processor):
     def process_item(self, media: Media, work: Work) -> Processed:
         if not isinstance(media, Image | Video):
             return super().process_item(media, work)
-        kernel, grid, planned = self._plan(media)
+        kernel, grid, planned = self._plan(media, _options(work.extensions))
         array = work.empty(planned.shape, planned.dtype)
         if isinstance(media, Image):
             kernel.write(media.pixels, grid, array)
@@ -234,6 +238,10 @@ class Qwen3VL(QwenVL):
         grid = self._token_grid(item)
         for span in spans:
             yield mrope.Block(span, Grid(1, grid.h, grid.w))
+
+
+def _options(extensions: TypedExtensions) -> VideoOptions:
+    return extensions if isinstance(extensions, VideoOptions) else VideoOptions()
 
 
 def _shown(video: Video) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay import ModelSource
+from processors.pixels.modes import resample_of
 from processors.qwen_vl.geometry import Geometry
 from processors.qwen_vl.keys import Keys, geometry_of, normalisation_of, positive
 from processors.qwen_vl.settings import Settings, SpecialTokens, VideoSettings, of_videos
@@ -21,6 +22,7 @@ _SUPPORTED: dict[str, tuple[Any, ...]] = {
     "image_processor_type": (
         "Qwen2VLImageProcessor",
         "Qwen2VLImageProcessorFast",
+        "Qwen2VLImageProcessorPil",
         "Qwen2_5_VLImageProcessor",  # what the first Qwen2.5-VL folders call the same thing
     ),
 }
@@ -54,6 +56,7 @@ def read_settings(model: ModelSource, model_types: tuple[str, ...]) -> Settings:
         _vocabulary(config),
         _context(config),
         _tokens_per_second(config, model_type),
+        resample_of(keys.get("image_processor_type", str, default=""))[1],
     )
 
 

@@ -1,8 +1,8 @@
 """Pixels to patches: resize, normalise and reorder, written straight into the feature, in one of three element types.
 
-In float32, and in what a reader makes of uint8, bit-equal to the torchvision backend of Hugging Face's
-``Qwen2VLImageProcessor`` on a CPU. Work goes through blocks that fit the cache, so the only large array besides the
-feature is the resized picture, in bytes.
+In float32 bit-equal to the chosen backend of Hugging Face's ``Qwen2VLImageProcessor`` on a CPU. What a reader makes of
+uint8 is bit-equal to the torchvision one; of Pillow's it has the very pixels, normalised to within the last bits. Work
+goes through blocks that fit the cache, so the only large array besides the feature is the resized picture, in bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import numpy.typing as npt
 import torch
 
 from forebay import DType
+from processors.pixels.kernel import rescale_table
+from processors.pixels.modes import Resample
+from processors.pixels.resize import Pixels, resize
 from processors.qwen_vl.geometry import CHANNELS, Geometry, Grid
-from processors.qwen_vl.resize import Pixels, resize
 from processors.qwen_vl.settings import Normalisation
 from processors.qwen_vl.space import Space
 from processors.qwen_vl.stages import STAGES
@@ -36,7 +38,13 @@ class Kernel:
     """
 
     def __init__(
-        self, geometry: Geometry, normalisation: Normalisation, dtype: DType = DType.FLOAT32, *, moves: bool = False
+        self,
+        geometry: Geometry,
+        normalisation: Normalisation,
+        dtype: DType = DType.FLOAT32,
+        *,
+        moves: bool = False,
+        resample: Resample = Resample.TORCHVISION,
     ) -> None:
         # A reader makes the copies of a still picture; the frames of a group differ, so all of them are stored.
         constants = normalisation.of_bytes(1 if moves else geometry.temporal)
@@ -44,7 +52,12 @@ class Kernel:
         self.normalisation = constants if dtype is DType.UINT8 else None
         self._geometry = geometry
         self._stage = STAGES[dtype]
+        self._resample = resample
         self._mean, self._std = self._tiled(constants.mean), self._tiled(constants.std)
+        self._table = None
+        if resample is Resample.PIL:  # brings bytes to [0, 1] first, and rounds there
+            self._table = rescale_table(normalisation.rescale)
+            self._mean, self._std = self._tiled(normalisation.mean), self._tiled(normalisation.std)
 
     def shape(self, grid: Grid) -> tuple[int, ...]:
         """Shape of a feature: ``[patches, values]``, or ``[patches, channels, values]`` of ``uint8``."""
@@ -67,7 +80,7 @@ class Kernel:
 
     def _write_picture(self, pixels: Pixels, grid: Grid, target: Blocks) -> None:
         """Resize one picture and bring it into all the copies that ``target`` has."""
-        resized = resize(pixels, grid.h * self._geometry.patch, grid.w * self._geometry.patch)
+        resized = resize(pixels, grid.h * self._geometry.patch, grid.w * self._geometry.patch, self._resample)
         source = self._as_tokens(resized, grid)
         space = Space(self._stage, self._block_tokens(grid), source.shape[2:])
         for rows, columns in self._blocks(grid):
@@ -79,7 +92,7 @@ class Kernel:
         # One row of patches at a time: a token's rows all at once read too many lines in turn, at twice the cost.
         for row, gathered in enumerate(stage.rows):
             np.copyto(gathered, source[:, :, row])
-        stage.finish(self._mean, self._std)
+        stage.finish(self._mean, self._std, self._table)
         np.copyto(target, stage.finished)
 
     def _as_tokens(self, resized: Pixels, grid: Grid) -> Blocks:

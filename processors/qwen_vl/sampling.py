@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forebay import Clip, Rejected
+from processors.qwen_vl.geometry import Geometry
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Sampling:
 
 
 class VideoOptions(BaseModel):
-    """What a request may say of its videos; what it leaves out is the model's own setting."""
+    """What a request may say of its videos, and of the size of its images; what it leaves out is the model's own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,12 +31,32 @@ class VideoOptions(BaseModel):
     multimodal_video_num_frames: int | None = Field(default=None, ge=1)
     multimodal_video_min_frames: int | None = Field(default=None, ge=1)
     multimodal_video_max_frames: int | None = Field(default=None, ge=1)
+    multimodal_min_pixels: int | None = Field(default=None, ge=1)
+    multimodal_max_pixels: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _says_one_of_two(self) -> VideoOptions:
         if self.multimodal_video_fps is not None and self.multimodal_video_num_frames is not None:
             raise ValueError("multimodal_video_fps and multimodal_video_num_frames exclude each other")
+        smallest, largest = self.multimodal_min_pixels, self.multimodal_max_pixels
+        if smallest is not None and largest is not None and smallest > largest:
+            raise ValueError(f"multimodal_min_pixels is {smallest}, above multimodal_max_pixels {largest}")
         return self
+
+    def limited(self, geometry: Geometry) -> Geometry:
+        """An image's limits: the request's in place of the model's; each alone counts, a largest below both.
+
+        Raises:
+            Rejected: ``invalid_extensions``, more than the model itself takes; nobody pays for a caller's wish.
+        """
+        smallest, largest = self.multimodal_min_pixels, self.multimodal_max_pixels
+        for name, value in (("multimodal_min_pixels", smallest), ("multimodal_max_pixels", largest)):
+            if value is not None and value > geometry.max_pixels:
+                message = f"{name} is {value}; the model takes at most {geometry.max_pixels}"
+                raise Rejected("invalid_extensions", message, param=name)
+        most = geometry.max_pixels if largest is None else largest
+        least = min(geometry.min_pixels, most) if smallest is None else smallest
+        return replace(geometry, min_pixels=least, max_pixels=most)
 
     def over(self, sampling: Sampling) -> Sampling:
         """The model's settings, with what the request says in their place."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from forebay import Normalisation as ByteNormalisation
+from processors.pixels.modes import Resample
 from processors.qwen_vl.geometry import Geometry
 from processors.qwen_vl.sampling import Sampling
 
@@ -70,7 +71,7 @@ class VideoSettings:
 class Settings:
     """All that a model of the family needs to know; ``vocabulary`` is ``None`` where only the tokenizer knows it, and
     ``context_tokens`` where the folder does not say. ``tokens_per_second`` are positions on the axis of time, where a
-    model counts it in seconds.
+    model counts it in seconds. ``resample`` is of images; of videos the reference has one arithmetic.
     """
 
     geometry: Geometry
@@ -80,6 +81,7 @@ class Settings:
     vocabulary: int | None = None
     context_tokens: int | None = None
     tokens_per_second: int | None = None
+    resample: Resample = Resample.TORCHVISION
 
     def as_json(self) -> dict[str, Any]:
         """What changes the features: the length of a context does not, nor do positions."""

@@ -14,6 +14,7 @@ from forebay import DType
 from processors.qwen_vl.geometry import CHANNELS
 
 Memory = Sequence[npt.NDArray[Any]]
+Table = npt.NDArray[np.float32] | None
 
 
 class PixelStage:
@@ -41,8 +42,14 @@ class PixelStage:
         pixels = self._parts[-1].reshape(rows, columns, merge, merge, patch * patch, CHANNELS)
         self.finished = pixels.swapaxes(-1, -2)[..., None, :]
 
-    def finish(self, mean: torch.Tensor, std: torch.Tensor) -> None:
-        """Bring the gathered bytes into the memory behind ``finished``, with a patch's constants, ``float32``."""
+    def finish(self, mean: torch.Tensor, std: torch.Tensor, table: Table = None) -> None:
+        """Bring the gathered bytes into the memory behind ``finished``, with a patch's constants, ``float32``.
+
+        Args:
+            mean: of each value of a patch.
+            std: likewise.
+            table: what each byte becomes before; ``None`` leaves it as it is.
+        """
 
 
 class FloatStage(PixelStage):
@@ -54,8 +61,11 @@ class FloatStage(PixelStage):
         super().__init__(memory, shape)
         self._patches = torch.from_numpy(self._parts[1]).view(-1, math.prod(shape[-2:]))
 
-    def finish(self, mean: torch.Tensor, std: torch.Tensor) -> None:
-        np.copyto(self._parts[1], self._parts[0])
+    def finish(self, mean: torch.Tensor, std: torch.Tensor, table: Table = None) -> None:
+        if table is None:
+            np.copyto(self._parts[1], self._parts[0])
+        else:
+            np.take(table, self._parts[0], out=self._parts[1], mode="clip")  # no byte is outside; it spares a buffer
         # Subtract, then divide: a fused or reciprocal form rounds differently from the reference.
         self._patches.sub_(mean).div_(std)
 
@@ -69,8 +79,8 @@ class HalfStage(FloatStage):
         super().__init__(memory, shape)
         self._rounded = torch.from_numpy(self._parts[2]).view(torch.bfloat16).view(self._patches.shape)
 
-    def finish(self, mean: torch.Tensor, std: torch.Tensor) -> None:
-        super().finish(mean, std)
+    def finish(self, mean: torch.Tensor, std: torch.Tensor, table: Table = None) -> None:
+        super().finish(mean, std, table)
         self._rounded.copy_(self._patches)
 
 

@@ -19,6 +19,7 @@ class Golden:
 
     cases: list[dict]
     decoded: dict[str, dict]
+    pil_cases: list[dict]
 
     def pixels(self, name: str) -> np.ndarray:
         """Pixels of an input, from the recorded decode where that differs from Pillow's."""
@@ -30,8 +31,10 @@ class Golden:
 @pytest.fixture(scope="session")
 def golden() -> Golden:
     data = json.loads((GOLDEN / "golden.json").read_text())
-    # "pil" is the other backend of the reference; Forebay computes the default one.
-    return Golden([case for case in data["cases"] if case["resample"] == "aten_u8"], data["decode"])
+    by_mode: dict[str, list[dict]] = {"aten_u8": [], "pil": []}
+    for case in data["cases"]:
+        by_mode[case["resample"]].append(case)
+    return Golden(by_mode["aten_u8"], data["decode"], by_mode["pil"])
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,24 @@
 """Pictures for the tests, and what identifies an array."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
 import forebay
 from forebay.media import digest_of
+from processors.pixels.modes import Resample
 
 
 def as_image(pixels: np.ndarray) -> forebay.Image:
     """An image item of our own making; its identity is that of its pixels."""
     return forebay.Image(pixels, digest_of(np.ascontiguousarray(pixels).tobytes()), 1)
+
+
+def with_pillow(family: type) -> type:
+    """A family without a folder, in the other mode of resizing."""
+    defaults = replace(family.defaults, resample=Resample.PIL)
+    return type(family.__name__, (family,), {"defaults": defaults})
 
 
 def sha256(array: np.ndarray) -> str:

@@ -149,7 +149,6 @@ def test_every_key_that_hugging_face_writes_is_understood(folder):
         ("do_pad", True),
         ("crop_size", {"height": 224, "width": 224}),
         ("image_processor_type", "CLIPImageProcessor"),
-        ("image_processor_type", "Qwen2VLImageProcessorPil"),
         ("cap_pixels_per_frame", True),
         ("patch_size", "14"),
         ("patch_size", 0),

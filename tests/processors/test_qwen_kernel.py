@@ -6,10 +6,10 @@ import weakref
 import numpy as np
 import pytest
 
+from processors.pixels.resize import resize
 from processors.qwen_vl import kernel as kernel_module
 from processors.qwen_vl.geometry import Geometry, Grid
 from processors.qwen_vl.kernel import Kernel
-from processors.qwen_vl.resize import resize
 from processors.qwen_vl.settings import QWEN2, QWEN3, Normalisation
 from tests.processors.pictures import noise
 
