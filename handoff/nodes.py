@@ -36,6 +36,8 @@ class NodeView:
     engines: tuple[str, ...] = ()
     pool: Mapping[str, Any] = field(default_factory=dict)
     """How full the node's feature pool is, and under ``counters`` what it has counted."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Models that its workers were to serve and cannot, and why; for operators, since it may name files."""
 
 
 def announce(client: Client, keys: Keys, node: str, part: str, facts: Mapping[str, Any]) -> None:
@@ -63,7 +65,8 @@ def read_node(name: str, parts: Mapping[bytes, bytes], now_ms: int) -> NodeView:
     workers = live.get("workers", {})
     offers = [ProcessorOffer(**offer) for offer in workers.get("processors", [])]
     engines = tuple(sorted(part.removeprefix("engine:") for part in live if part.startswith("engine:")))
-    return NodeView(name, {offer.model: offer for offer in offers}, engines, workers.get("pool", {}))
+    named = {offer.model: offer for offer in offers}
+    return NodeView(name, named, engines, workers.get("pool", {}), workers.get("broken", {}))
 
 
 async def view_nodes(client: AsyncClient, keys: Keys) -> list[NodeView]:

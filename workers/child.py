@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from forebay.plugins import LoadedProcessor, load_processor
+from forebay.errors import ConfigurationError
+from forebay.plugins import BrokenPackageError, LoadedProcessor, load_processor
 from handoff.connection import connect
 from handoff.keys import Keys
 from handoff.media import open_store
@@ -37,7 +38,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         ConfigurationError: a model cannot be loaded or the pool cannot be opened.
     """
     cores = pin(index, settings)
-    processors = load_all(settings)
+    processors, broken = load_all(settings)
     _one_torch_thread()
     owner = Owner(settings.folder, "worker")
     redis = connect(settings.redis_url, f"worker-{settings.node}-{index}")
@@ -58,7 +59,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         item_limits=settings.item_limits,
         video_salvage=settings.video_salvage,
     )
-    offers.report(processors.values())
+    offers.report(processors.values(), broken)
     log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})
     return driver
 
@@ -72,10 +73,23 @@ def _open_cache(pool: Pool, budget_bytes: int) -> FeatureCache | None:
     return cache
 
 
-def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:
-    """Every model's processor, by name."""
-    loaded = (load_processor(model) for model in settings.sources)
-    return {one.name: _bounded(one, settings.max_prompt_tokens) for one in loaded}
+def load_all(settings: WorkerSettings) -> tuple[dict[str, LoadedProcessor], dict[str, str]]:
+    """Every model's processor by the model's name, and why there is none for a model whose package is broken.
+
+    Raises:
+        ConfigurationError: the operator's mistake; or no package works at all.
+    """
+    loaded: dict[str, LoadedProcessor] = {}
+    broken: dict[str, str] = {}
+    for model in settings.sources:
+        try:
+            loaded[model.name] = _bounded(load_processor(model, settings.allowed_packages), settings.max_prompt_tokens)
+        except BrokenPackageError as error:
+            log.error("model not served", extra={"model": model.name, "reason": str(error)}, exc_info=error.__cause__)
+            broken[model.name] = str(error)
+    if not loaded:
+        raise ConfigurationError("; ".join(broken.values()))
+    return loaded, broken
 
 
 def _bounded(one: LoadedProcessor, max_tokens: int) -> LoadedProcessor:
