@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from workers.cores import share_of
 from workers.driver import Driver
 from workers.offers import Offers
 from workers.settings import WorkerSettings
+from workers.unwanted import SIGNAL
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,8 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         item_limits=settings.item_limits,
         video_salvage=settings.video_salvage,
     )
+    stop_unwanted = partial(driver.stop_if_unwanted, connect(settings.redis_url, f"unwanted-{settings.node}-{index}"))
+    signal.signal(SIGNAL, lambda *_: stop_unwanted())
     offers.report(processors.values(), broken)
     log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})
     return driver
