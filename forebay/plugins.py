@@ -106,7 +106,7 @@ def load_processor(model: ModelSource, allowed: Sequence[str] = ()) -> LoadedPro
 
 
 def _built(cls: type[Processor], point: EntryPoint, model: ModelSource) -> LoadedProcessor:
-    processor = cls(model)
+    processor = cls.build(model)
     capabilities = processor.capabilities()
     _check_sampling(cls, capabilities, model)
     package, version = _distribution(point)

@@ -227,7 +227,13 @@ class Driver:
             raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
         check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
         self._check_refused(job.body.media)
-        return loaded, typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
+        extensions = typed_extensions(
+            loaded.capabilities,
+            job.body.extensions,
+            has_media=bool(job.body.media),
+            load=loaded.processor.load_extensions,
+        )
+        return loaded, extensions
 
     def _check_refused(self, media: Sequence[MediaRef]) -> None:
         """No child is risked for what has ended two."""
