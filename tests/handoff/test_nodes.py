@@ -69,7 +69,7 @@ def test_a_part_that_is_silent_counts_as_gone():
 
 
 def test_a_scheduler_that_is_silent_is_remembered_and_one_that_stopped_is_not():
-    """The first was killed and is likely to come back; its requests are told to come again, not that nothing runs it."""
+    """The first was killed and is likely to come back: its callers are told to come again, not that nothing runs it."""
     parts = {b"workers": b'{"at": 16000}', b"engine:toy": b'{"at": 1000}', b"engine:other": b'{"at": 16000}'}
 
     node = read_node("n1", parts, 1000 + SILENT_MS)
