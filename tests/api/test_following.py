@@ -126,6 +126,7 @@ async def test_what_cannot_be_followed_says_why(http, way):
     assert told == [(404, "request_not_found"), (409, "no_events"), *[(400, "invalid_request")] * 2]
 
 
+@pytest.mark.alone
 async def test_a_crowd_is_served_as_a_few_are(http, staff: Staff):
     """Many callers that ask at once, and many that follow at once: each gets its answer."""
     asking = [http.post("/v1/requests", json={"text": "Hi", "rid": f"r{number}"}) for number in range(300)]
