@@ -54,7 +54,7 @@ def test_an_outsider_is_sound(cls):
     """The examples, which take over the whole flow; the memory check in its short form."""
     report = examine(cls(ModelSource("any")), calls=10)
 
-    assert report.is_sound, report
+    assert [str(one) for one in report.failed] == []
 
 
 def test_qwen_is_sound_from_a_folder(tmp_path):
@@ -63,7 +63,7 @@ def test_qwen_is_sound_from_a_folder(tmp_path):
 
     report = examine(Qwen2VL(ModelSource("qwen2-vl", folder)), calls=10)
 
-    assert report.is_sound, report
+    assert [str(one) for one in report.failed] == []
     assert {finding.check for finding in report.findings if finding.verdict is Verdict.NOT_RUN} == set()
 
 
@@ -117,7 +117,7 @@ def test_a_size_that_ends_in_a_fault_is_named():
 
     class Halving(Sound):
         def process_item(self, media, work):
-            1 / (media.width // 2)
+            media.height // (media.width // 2)
             return super().process_item(media, work)
 
     report = examine(Halving(MODEL), only=["fuzz"])

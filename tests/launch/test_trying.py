@@ -103,7 +103,7 @@ def test_a_trial_shows_tokens_numbers_times_and_a_picture(photo, tmp_path):
     )  # fmt: skip
 
     assert done.exit_code == 0, done.output
-    assert "[151655] x 4 " in done.output
+    assert "[151652]  [151655] [151655] [151655] [151655]  [151653]" in done.output
     assert "What" in done.output
     assert "float32 [16, 1176]" in done.output
     assert re.search(r"image_grid_thw +\[1, 4, 4\]", done.output)
