@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from forebay.model import ModelSource
 from forebay.processor import Processor, Tokenizer
+from forebay.testing.as_worker import as_on_a_worker
 from forebay.testing.report import Fault, NotRun
 from forebay.testing.subject import Request, Snapshot, Subject
 
@@ -98,7 +99,11 @@ def answer(question: Question) -> Answer:
     """In the fresh process: build, fork, drive."""
     before = set(threading.enumerate())
     processor = question.cls(question.model)
-    _one_torch_thread()
+    with as_on_a_worker():
+        return _answered(question, processor, before)
+
+
+def _answered(question: Question, processor: Processor, before: set[threading.Thread]) -> Answer:
     capabilities = processor.capabilities()
     tokenizer = question.tokenizer or processor.tokenizer()
     subject = Subject(processor, capabilities, tokenizer, question.requests, calls=1)
@@ -145,12 +150,6 @@ def _child(subject: Subject, write: int) -> None:
     with os.fdopen(write, "wb") as pipe:
         pickle.dump(said, pipe)
     os._exit(0)
-
-
-def _one_torch_thread() -> None:
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)
 
 
 def main(source: BinaryIO, sink: BinaryIO) -> None:

@@ -10,6 +10,7 @@ from forebay.features import Output
 from forebay.media import Media
 from forebay.processor import Processor, Tokenizer
 from forebay.testing import media_checks, options, process_checks, result, sameness
+from forebay.testing.as_worker import as_on_a_worker
 from forebay.testing.report import Fault, Finding, NotRun, Report, Verdict
 from forebay.testing.subject import Subject, given_request, outcome_of, standard_requests
 
@@ -145,10 +146,12 @@ def examine(
     everything = media is None if everything is None else everything
     subject = Subject(processor, capabilities, tokenizer or processor.tokenizer(), requests, calls, everything)
     findings: dict[str, Finding] = {}
-    for check in _wanted(only):
-        if not check.is_costly or everything or check.name in only:
-            findings[check.name] = _run(check, subject, findings)
-            told(findings[check.name])
+    with as_on_a_worker() as settle:
+        for check in _wanted(only):
+            if not check.is_costly or everything or check.name in only:
+                findings[check.name] = _run(check, subject, findings)
+                settle()
+                told(findings[check.name])
     output = subject.outputs[0] if subject.outputs else None
     return Report(type(processor).__qualname__, tuple(findings.values()), tuple(subject.timings), output)
 
