@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image as Pillow
 
-from forebay import DType, Feature, Item, Modality, ModelSource, Span, testing
+from forebay import DType, Feature, Item, Modality, ModelSource, Span, cli, testing
 from launch.trying.canvas import canvas_of
 from launch.trying.command import try_processor
 from processors.qwen_vl import Qwen2VL
@@ -160,3 +162,17 @@ def test_what_is_no_picture_is_refused(tmp_path):
 
     assert done.exit_code == 1
     assert "refused as unsupported_image" in done.output
+
+
+def test_without_decoders_it_is_said_what_is_missing(photo, monkeypatch):
+    """An author's base install has none."""
+    point = EntryPoint("try-processor", "launch.trying.command:try_processor", cli.GROUP)
+    monkeypatch.setattr(cli, "entry_points", lambda group, name=None: [point])
+    for name in [name for name in sys.modules if name.startswith("workers.decode")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "simplejpeg", None)
+
+    done = CliRunner().invoke(cli.main, ["try-processor", "tests.support.broken:Sound", str(photo)])
+
+    assert done.exit_code == 1
+    assert "'forebay try-processor' needs simplejpeg: pip install 'forebay[tier]'" in done.output
