@@ -243,9 +243,16 @@ class ProcessorOffered(Described):
     node: str
 
 
+class ProcessorBroken(Described):
+    name: str
+    node: str
+    reason: str
+
+
 class ProcessorList(Described):
     object: Literal["list"]
     data: list[ProcessorOffered]
+    broken: list[ProcessorBroken]
 
 
 class Ready(Described):

@@ -57,7 +57,7 @@ class Metrics:
         nodes = await register.nodes()
         with redis_failures():
             self[table.LIVE].set(await redis.zcard(keys.due))
-        for gauge in (table.QUEUED, table.PARKED, *table.OF_A_POOL.values()):
+        for gauge in (table.QUEUED, table.PARKED, table.PROCESSOR, table.BROKEN, *table.OF_A_POOL.values()):
             self[gauge].clear()  # a node that has gone leaves no series behind
         # A node whose workers are away has no counters: zero would look like a fresh start, and its end like a leap.
         self._counted.by_node = {node.name: node.pool.get("counters", {}) for node in nodes}
@@ -71,9 +71,12 @@ class Metrics:
             for lane in LANES:
                 length: Any = redis.llen(keys.queue(node.name, lane))
                 self[table.QUEUED].labels(node.name, lane).set(await length)
-            for model in node.processors:
+            for model, offer in node.processors.items():
                 parked: Any = redis.zcard(keys.parked(node.name, model))
                 self[table.PARKED].labels(node.name, model).set(await parked)
+                self[table.PROCESSOR].labels(node.name, model, offer.fingerprint).set(1)
+        for model in node.broken:
+            self[table.BROKEN].labels(node.name, model).set(1)
         for fact, gauge in table.OF_A_POOL.items():
             if fact in node.pool:
                 self[gauge].labels(node.name).set(node.pool[fact])

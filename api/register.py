@@ -37,10 +37,17 @@ class Register:
             if time.monotonic() - self._read_at >= _FRESH_S:
                 self._nodes = await view_nodes(self.redis, self.keys)
                 self._read_at = time.monotonic()
-                self._engines |= {model: self._read_at for node in self._nodes for model in node.engines}
+                self._note_engines()
         return self._nodes
 
+    def _note_engines(self) -> None:
+        # What others have seen too: a process that has just started must not take a dead scheduler for none.
+        for node in self._nodes:
+            seen = {model: self._read_at - silent_ms / 1000 for model, silent_ms in node.silent_engines.items()}
+            for model, seen_at in (seen | dict.fromkeys(node.engines, self._read_at)).items():
+                self._engines[model] = max(seen_at, self._engines.get(model, seen_at))
+
     def had_engines(self) -> set[str]:
-        """Models whose engine was there within the last minutes, as far as this process has seen."""
+        """Models whose engine was there within the last minutes."""
         since = time.monotonic() - _LATELY_S
         return {model for model, seen_at in self._engines.items() if seen_at >= since}

@@ -42,7 +42,7 @@ def choose_model(wanted: str | None, nodes: Sequence[NodeView]) -> str:
     """The model of a request that may leave it out when there is one.
 
     Raises:
-        Failed: no worker is up.
+        Failed: no worker is up, or none has a processor for it that works.
         Rejected: unknown, or several and none named.
     """
     served = sorted(served_models(nodes))
@@ -52,6 +52,8 @@ def choose_model(wanted: str | None, nodes: Sequence[NodeView]) -> str:
         return served[0]
     if wanted is None:
         raise Rejected("model_required", f"several models are served, name one: {', '.join(served)}", param="model")
+    if wanted not in served and any(wanted in node.broken for node in nodes):
+        raise Failed("processor_broken", f"model {wanted!r}: its package cannot be loaded", status=503)
     if wanted not in served:
         message = f"model {wanted[:128]!r} is not served; served are: {', '.join(served)}"
         raise Rejected("model_not_found", message, param="model", status=404)

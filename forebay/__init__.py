@@ -13,7 +13,7 @@ from forebay.features import Feature, Item, Modality, Normalisation, Output, Pla
 from forebay.layout import Expansion, Layout, Run
 from forebay.media import Audio, Clip, Image, Media, Video
 from forebay.model import ModelSource
-from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, Work
+from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, Work, WorkerStart
 from forebay.states import State
 from forebay.tokenizer import FileTokenizer
 
@@ -69,4 +69,5 @@ __all__ = [
     "Tokenizer",
     "Video",
     "Work",
+    "WorkerStart",
 ]

@@ -116,6 +116,9 @@ CODES: dict[str, Code] = {
     # what the system lacks
     "overloaded": Code(503, "More requests are under way than `FOREBAY_MAX_LIVE`.", _LATER),
     "no_workers": Code(503, "No worker is up.", _LATER),
+    "processor_broken": Code(
+        503, "The model's package cannot be loaded.", "The operator sees why in `/v1/processors`."
+    ),
     "no_processor": Code(503, "The node has lost the model's processor.", _AGAIN),
     "not_queued": Code(503, "The request could not be queued.", _LATER),
     "pool_full": Code(503, "There was no room in the feature pool in time.", _LATER),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,7 @@ def drive(
         Failed: the processor's mistake, or no room in the pool.
     """
     check_items(capabilities, [media.modality for media in work.media])
-    output = processor.process(work, tokenizer)
+    output = processor.wrap_result(processor.process(work, tokenizer))
     validate(output, rows_per_token=capabilities.rows_per_token)
     check_length(len(output.input_ids), capabilities.context_tokens)
     items = _with_identity(output.items, work.media)
@@ -98,7 +98,7 @@ def drive_prompt(
         Rejected: the caller's mistake.
         Failed: the processor's mistake.
     """
-    output = _assemble(processor, prompt, identities, processed)
+    output = processor.wrap_result(_assemble(processor, prompt, identities, processed))
     validate_layout(output)
     check_length(len(output.input_ids), context_tokens)
     return replace(output, items=apply_caller_hashes(output.items, caller_hashes))
@@ -173,8 +173,16 @@ def check_items(capabilities: Capabilities, modalities: Sequence[Modality]) -> N
             )
 
 
+def _load(kind: type[BaseModel], fields: Mapping[str, Any]) -> BaseModel:
+    return kind.model_validate(dict(fields))
+
+
 def typed_extensions(
-    capabilities: Capabilities, extensions: Mapping[str, Any], *, has_media: bool = True
+    capabilities: Capabilities,
+    extensions: Mapping[str, Any],
+    *,
+    has_media: bool = True,
+    load: Callable[[type[BaseModel], Mapping[str, Any]], BaseModel] = _load,
 ) -> BaseModel | None:
     """The extension map as the processor's own model sees it.
 
@@ -182,6 +190,7 @@ def typed_extensions(
         capabilities: what the processor has declared.
         extensions: the map as it came.
         has_media: whether the request has media; to a text alone, a map that says nothing does no harm.
+        load: the processor's own ``load_extensions``.
 
     Raises:
         Rejected: the processor declares none, or its model refuses the map; the field path is named.
@@ -197,7 +206,7 @@ def typed_extensions(
     if not has_media:
         extensions = {name: value for name, value in extensions.items() if is_present(value)}
     try:
-        return capabilities.extensions.model_validate(dict(extensions))
+        return load(capabilities.extensions, extensions)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         path = ".".join(str(part) for part in first["loc"]) or "extensions"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forebay.dtypes import DType
-from forebay.errors import ConfigurationError
 from forebay.model import ModelSource
+from forebay.per_model import EVERY, check_models_are_there, read_per_model, written
 
 CHOICES = (DType.FLOAT32, DType.BFLOAT16, DType.UINT8)
 """What may be asked for; ``int64`` is for ids and positions."""
@@ -27,18 +27,11 @@ class FeatureDTypes:
         Raises:
             ValueError: naming the model and the dtype that cannot be, or what is given twice.
         """
-        named: dict[str, DType] = {}
-        for part in filter(None, (piece.strip() for piece in text.split(","))):
-            name, separator, dtype = (piece.strip() for piece in part.rpartition("="))
-            if separator and not name:
-                raise ValueError(f"{part!r} names no model")
-            if name in named:
-                raise ValueError(f"{name or 'every model'} has {named[name]} already, and {dtype} is given again")
-            named[name] = _read(dtype, name or "every model")
-        return cls(named.pop("", DType.FLOAT32), named)
+        named = read_per_model(text, _read)
+        return cls(named.pop(EVERY, DType.FLOAT32), named)
 
     def __str__(self) -> str:
-        return ",".join([self.general, *(f"{name}={dtype}" for name, dtype in self.by_model.items())])
+        return written({EVERY: self.general, **self.by_model})
 
     def check(self, models: Sequence[ModelSource]) -> None:
         """Refuse a dtype for a model that is not there: it is a typo.
@@ -46,12 +39,7 @@ class FeatureDTypes:
         Raises:
             ConfigurationError: naming every such model with its dtype.
         """
-        names = [model.name for model in models]
-        strangers = [f"{name}={dtype}" for name, dtype in self.by_model.items() if name not in names]
-        if strangers:
-            raise ConfigurationError(
-                f"feature dtype {', '.join(strangers)}: not among the models ({', '.join(names) or 'none'})"
-            )
+        check_models_are_there("feature dtype", self.by_model, models)
 
     def applied_to(self, models: Sequence[ModelSource]) -> tuple[ModelSource, ...]:
         """The models, each with its own element type."""

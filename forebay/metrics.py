@@ -64,6 +64,10 @@ COUNTED_BY_A_POOL = {
 }
 """What a node's pool has counted since it was made, by the name that the node announces it under."""
 
+PROCESSOR = Metric(
+    "forebay_processor", "gauge", "1 for each processor that a node runs.", ("node", "model", "fingerprint")
+)
+BROKEN = Metric("forebay_processor_broken", "gauge", "1 for each model that a node cannot serve.", ("node", "model"))
 QUARANTINED = Metric("forebay_quarantined", "counter", "Messages and media that workers have set aside.", ("reason",))
 
 TABLE = (
@@ -75,5 +79,7 @@ TABLE = (
     PARKED,
     *OF_A_POOL.values(),
     *COUNTED_BY_A_POOL.values(),
+    PROCESSOR,
+    BROKEN,
     QUARANTINED,
 )

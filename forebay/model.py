@@ -20,11 +20,13 @@ class ModelSource:
     """A model as the operator named it: ``NAME`` or ``NAME=DIR`` with a Hugging Face folder.
 
     ``feature_dtype`` is what its processor writes. Readers take it from the ticket, so only a worker is told.
+    ``processor`` is the entry point or the ``module:Class`` that prepares for it; empty for the one of its own name.
     """
 
     name: str
     folder: Path | None = None
     feature_dtype: DType = DType.FLOAT32
+    processor: str = ""
 
     @classmethod
     def parse(cls, text: str) -> ModelSource:

@@ -6,9 +6,15 @@ until a model is asked for, so a broken package harms only its own model.
 
 from __future__ import annotations
 
+import hashlib
+import re
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from forebay.chat_template import ChatTemplate
@@ -22,6 +28,7 @@ from forebay.tokenizer import TOKENIZER_FILE, FileTokenizer
 
 PROCESSORS = "forebay.processors"
 ENGINES = "forebay.engines"
+_MOST_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +76,41 @@ def names(group: str) -> list[str]:
     return sorted({point.name for point in entry_points(group=group)})
 
 
-def load_processor(model: ModelSource) -> LoadedProcessor:
+class BrokenPackageError(ConfigurationError):
+    """A package whose own code fails: a fault of its author, which need not harm the other models."""
+
+
+def load_processor(model: ModelSource, allowed: Sequence[str] = ()) -> LoadedProcessor:
     """Import, build and describe the processor of a model. Without a tokenizer of its own it gets the folder's.
 
+    Args:
+        model: whose.
+        allowed: the distributions whose processors may be loaded; empty for all that are installed.
+
     Raises:
-        ConfigurationError: no such processor, it cannot be built, it does not offer the model's feature dtype, or it
-            takes videos and does not say which of their frames.
+        BrokenPackageError: its package cannot be imported, or fails in being built.
+        ConfigurationError: no such processor, one that is not allowed, a folder that will not do, a feature dtype that
+            it does not offer, or one that takes videos and does not say which of their frames.
     """
-    point = _find(PROCESSORS, model.name)
+    point = _point(model)
+    _check_allowed(point, allowed)
     cls: type[Processor] = _load(point, Processor)
     _check_dtype(cls, model)
-    processor = cls(model)
+    try:
+        return _built(cls, point, model)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # a guest's constructor may raise anything
+        what = f"{type(error).__name__}: {error}"
+        raise BrokenPackageError(f"model {model.name!r}: its processor {point.value} fails to start: {what}") from error
+
+
+def _built(cls: type[Processor], point: EntryPoint, model: ModelSource) -> LoadedProcessor:
+    processor = cls.build(model)
     capabilities = processor.capabilities()
     _check_sampling(cls, capabilities, model)
     package, version = _distribution(point)
-    config = {"config": processor.config(), "feature_dtype": model.feature_dtype}
+    config = {"class": point.value, "config": processor.config(), "feature_dtype": model.feature_dtype}
     fingerprint = Fingerprint.of(model.name, package, version, config).text
     tokenizer = processor.tokenizer()
     if tokenizer is None and model.folder is not None and capabilities.needs_prompt_tokens:
@@ -93,11 +120,38 @@ def load_processor(model: ModelSource) -> LoadedProcessor:
 
 
 def engine_class(model: ModelSource) -> type[Engine] | None:
-    """The engine that runs a model; ``None`` when no package brings one or it needs a folder that was not given."""
-    if model.name not in names(ENGINES):
+    """The engine that runs a model; ``None`` when no package brings one or it needs a folder that was not given.
+
+    It is the one of the model's own name, else the one of its processor's.
+    """
+    offered = names(ENGINES)
+    name = next((one for one in (model.name, model.processor) if one in offered), None)
+    if name is None:
         return None
-    cls: type[Engine] = _load(_find(ENGINES, model.name), Engine)
+    cls: type[Engine] = _load(_find(ENGINES, name), Engine)
     return None if cls.needs_folder and model.folder is None else cls
+
+
+def _point(model: ModelSource) -> EntryPoint:
+    """The entry point of a model's processor, or one made of the ``module:Class`` that was given for it."""
+    if ":" not in model.processor:
+        return _find(PROCESSORS, model.processor or model.name)
+    here = str(Path.cwd())
+    if here not in sys.path:  # an installed command does not look there, and whoever writes the class is there
+        sys.path.insert(0, here)
+    return EntryPoint(model.name, model.processor, PROCESSORS)
+
+
+def _check_allowed(point: EntryPoint, allowed: Sequence[str]) -> None:
+    if not allowed or point.dist is None:  # a module:Class was named by the operator
+        return
+    if _canonical(point.dist.name) not in map(_canonical, allowed):
+        told = ", ".join(allowed)
+        raise ConfigurationError(f"{point.name!r} is of {point.dist.name}, which is not allowed; allowed are: {told}")
+
+
+def _canonical(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _find(group: str, name: str) -> EntryPoint:
@@ -106,7 +160,7 @@ def _find(group: str, name: str) -> EntryPoint:
         known = ", ".join(names(group)) or "none"
         raise ConfigurationError(f"no package offers {name!r} in {group}; installed: {known}")
     if len({point.value for point in found}) > 1:
-        packages = ", ".join(sorted(_distribution(point)[0] for point in found))
+        packages = ", ".join(sorted(point.dist.name if point.dist else point.value for point in found))
         raise ConfigurationError(f"several packages offer {name!r} in {group}: {packages}")
     return found[0]
 
@@ -115,9 +169,9 @@ def _load(point: EntryPoint, base: type) -> Any:
     try:
         loaded = point.load()
     except Exception as error:  # a guest's import may raise anything; the operator needs its name
-        raise ConfigurationError(f"{point.group}: {point.name} ({point.value}) cannot be imported: {error}") from error
+        raise BrokenPackageError(f"{point.group}: {point.name} ({point.value}) cannot be imported: {error}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
-        raise ConfigurationError(f"{point.group}: {point.name} ({point.value}) is not a {base.__name__} class")
+        raise BrokenPackageError(f"{point.group}: {point.name} ({point.value}) is not a {base.__name__} class")
     return loaded
 
 
@@ -135,4 +189,18 @@ def _check_sampling(cls: type[Processor], capabilities: Capabilities, model: Mod
 
 
 def _distribution(point: EntryPoint) -> tuple[str, str]:
-    return (point.dist.name, point.dist.version) if point.dist else (point.value, "0")
+    """Name and version of where a processor comes from; of one that is no distribution's, its source is the version."""
+    if point.dist is not None:
+        return point.dist.name, point.dist.version
+    package = sys.modules[point.module.partition(".")[0]]
+    return package.__name__, f"source {_digest_of(package)}"
+
+
+def _digest_of(package: ModuleType) -> str:
+    """What the Python files of a module or package say; an author changes them between two starts."""
+    place = Path(package.__file__ or "")
+    files = sorted(place.parent.rglob("*.py")) if hasattr(package, "__path__") else [place]
+    digest = hashlib.sha256()
+    for file in files[:_MOST_FILES]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]

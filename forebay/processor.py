@@ -11,7 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -120,6 +120,19 @@ class Work:
         return self.allocate(tuple(shape), dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerStart:
+    """Where a processor finds itself when its child starts.
+
+    Attributes:
+        child: its number among the node's children.
+        cores: the cores that it is pinned to; empty when it is not.
+    """
+
+    child: int
+    cores: tuple[int, ...]
+
+
 class Processor(ABC):
     """A model family's preprocessing. One instance lives in each worker process and serves one request at a time."""
 
@@ -129,9 +142,49 @@ class Processor(ABC):
     def __init__(self, model: ModelSource) -> None:
         self.model = model
 
+    @classmethod
+    def build(cls, model: ModelSource) -> Self:
+        """The instance for a model: where a package looks into the folder before it decides which of its classes it is.
+
+        Raises:
+            ConfigurationError: the folder will not do.
+        """
+        return cls(model)
+
     @abstractmethod
     def capabilities(self) -> Capabilities:
         """What this processor takes. Called once."""
+
+    def start_worker(self, start: WorkerStart) -> None:  # noqa: B027 - a hook that does nothing unless it is wanted
+        """In each child, once, after the fork and before its first request: warm up, open what must not be shared.
+
+        What it raises makes the model one that this node cannot serve; the others are served.
+        """
+
+    def cpu_threads(self, cores: int) -> int:
+        """How many threads one item may compute with, of the ``cores`` that a child has. The largest of all models
+        counts. One is right where children have a core each: their number is what scales.
+        """
+        return 1
+
+    def load_extensions(self, kind: type[BaseModel], fields: Mapping[str, Any]) -> BaseModel:
+        """The extension map of a request, as ``capabilities().extensions`` types it.
+
+        Args:
+            kind: that model.
+            fields: the map as the caller sent it, and as it is kept from here on: nothing of it may be changed.
+
+        Raises:
+            pydantic.ValidationError: told to the caller with the field's path.
+            Rejected: anything else that is the caller's mistake.
+        """
+        return kind.model_validate(dict(fields))
+
+    def wrap_result(self, output: Output) -> Output:
+        """The last word on a result, before it is checked: what is to be told of a request as a whole. It runs for each
+        request, also where every item came from the cache; the features of items are not to be touched.
+        """
+        return output
 
     def config(self) -> Mapping[str, Any]:
         """Every setting that changes the features; part of the fingerprint. JSON values only."""

@@ -92,6 +92,11 @@ def read_seconds(text: str) -> float:
     return seconds
 
 
+def read_list(text: str) -> tuple[str, ...]:
+    """Names, separated by commas."""
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
 def read_pool_size(text: str) -> int:
     """Bytes of a pool that is worth its name: one small picture takes megabytes."""
     size = read_size(text)

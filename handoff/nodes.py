@@ -14,6 +14,7 @@ from handoff.connection import AsyncClient, Client, redis_failures, texts
 from handoff.keys import Keys
 
 ANNOUNCE_S = 2.0
+_ENGINE = "engine:"
 SILENT_MS = 15_000  # a part that has not announced itself for this long is taken for gone
 
 
@@ -36,6 +37,10 @@ class NodeView:
     engines: tuple[str, ...] = ()
     pool: Mapping[str, Any] = field(default_factory=dict)
     """How full the node's feature pool is, and under ``counters`` what it has counted."""
+    silent_engines: Mapping[str, int] = field(default_factory=dict)
+    """Models whose scheduler has gone without a word, and for how long, in ms; one that stops in order says so."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Models that its workers were to serve and cannot, and why; for operators, since it may name files."""
 
 
 def announce(client: Client, keys: Keys, node: str, part: str, facts: Mapping[str, Any]) -> None:
@@ -59,11 +64,18 @@ def withdraw(client: Client, keys: Keys, node: str, part: str) -> None:
 def read_node(name: str, parts: Mapping[bytes, bytes], now_ms: int) -> NodeView:
     """What a node's announcements amount to; silent parts count as gone."""
     live = {part.decode(): json.loads(facts) for part, facts in parts.items()}
+    silent = {_model_of(part): now_ms - facts["at"] for part, facts in live.items() if part.startswith(_ENGINE)}
     live = {part: facts for part, facts in live.items() if now_ms - facts["at"] < SILENT_MS}
     workers = live.get("workers", {})
     offers = [ProcessorOffer(**offer) for offer in workers.get("processors", [])]
-    engines = tuple(sorted(part.removeprefix("engine:") for part in live if part.startswith("engine:")))
-    return NodeView(name, {offer.model: offer for offer in offers}, engines, workers.get("pool", {}))
+    engines = tuple(sorted(_model_of(part) for part in live if part.startswith(_ENGINE)))
+    silent = {model: silent_ms for model, silent_ms in silent.items() if model not in engines}
+    named = {offer.model: offer for offer in offers}
+    return NodeView(name, named, engines, workers.get("pool", {}), silent, workers.get("broken", {}))
+
+
+def _model_of(part: str) -> str:
+    return part.removeprefix(_ENGINE)
 
 
 async def view_nodes(client: AsyncClient, keys: Keys) -> list[NodeView]:

@@ -25,12 +25,25 @@ from launch.settings import UpSettings
     metavar="[MODEL=]DTYPE",
     help="Element type of features: float32 (default), bfloat16 or uint8; of every model, or of one; repeatable.",
 )
+@click.option(
+    "--processor",
+    "processors",
+    multiple=True,
+    metavar="[MODEL=]PROCESSOR",
+    help="Who prepares for a model, where it is not the processor of its name: another's name, or module:Class.",
+)
 @click.option("--redis", metavar="URL", help="A Redis to use instead of starting one.")
 @click.option("--pool-bytes", metavar="SIZE", help="Size of the feature pool; 1GiB by default.")
 @click.option("--cache-bytes", metavar="SIZE", help="What of it keeps features for later requests; 0 for nothing.")
 @click.option("--data-dir", metavar="DIR", help="Keep requests and media here over restarts.")
 @click.option("--flower/--no-flower", default=None, help="Whether Flower runs too; it does by default.")
-def up(models: tuple[str, ...], dtypes: tuple[str, ...], flower: bool | None, **given: str | None) -> None:
+def up(
+    models: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    processors: tuple[str, ...],
+    flower: bool | None,
+    **given: str | None,
+) -> None:
     """Start Redis, API, workers, schedulers and Flower, and watch them."""
     from launch.supervisor import EndedError, PartFailedError
     from launch.up import running
@@ -42,6 +55,7 @@ def up(models: tuple[str, ...], dtypes: tuple[str, ...], flower: bool | None, **
         "FOREBAY_CORES": given["cores"],
         "FOREBAY_MODELS": ",".join(models) or None,
         "FOREBAY_FEATURE_DTYPE": ",".join(dtypes) or None,
+        "FOREBAY_PROCESSOR": ",".join(processors) or None,
         "REDIS_URL": given["redis"],
         "FOREBAY_POOL_BYTES": given["pool_bytes"],
         "FOREBAY_CACHE_BYTES": given["cache_bytes"],

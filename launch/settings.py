@@ -7,11 +7,13 @@ from pathlib import Path
 
 from forebay.feature_dtypes import FeatureDTypes
 from forebay.model import ModelSource
+from forebay.processor_choice import ProcessorChoice
 from forebay.settings import (
     read_cores,
     read_file_name,
     read_flag,
     read_level,
+    read_list,
     read_models,
     read_name,
     read_pool_size,
@@ -28,6 +30,10 @@ class UpSettings:
     """Settings of ``forebay up``."""
 
     models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models, ())
+    processors: ProcessorChoice = setting("FOREBAY_PROCESSOR", ProcessorChoice.parse, ProcessorChoice())
+    """Entry points or ``module:Class``, for models whose processor has another name."""
+    allowed_packages: tuple[str, ...] = setting("FOREBAY_ALLOW_PACKAGES", read_list, ())
+    """Distributions whose processors may be loaded; empty for all that are installed."""
     feature_dtypes: FeatureDTypes = setting("FOREBAY_FEATURE_DTYPE", FeatureDTypes.parse, FeatureDTypes())
     redis_url: str | None = setting("REDIS_URL", read_redis_url, None)
     deployment: str | None = setting("FOREBAY_DEPLOYMENT", read_name, None)
@@ -46,3 +52,8 @@ class UpSettings:
     data_dir: Path | None = setting("FOREBAY_DATA_DIR", Path, None)
     flower: bool = setting("FOREBAY_FLOWER", read_flag, True)
     log_level: str = setting("FOREBAY_LOG_LEVEL", read_level, "WARNING")
+
+    @property
+    def sources(self) -> tuple[ModelSource, ...]:
+        """The models, each with its processor."""
+        return self.processors.applied_to(self.models)

@@ -84,6 +84,10 @@ class Run:
         }
         if settings.cache_bytes is not None:
             env["FOREBAY_CACHE_BYTES"] = str(settings.cache_bytes)
+        if settings.processors.by_model:
+            env["FOREBAY_PROCESSOR"] = str(settings.processors)
+        if settings.allowed_packages:
+            env["FOREBAY_ALLOW_PACKAGES"] = ",".join(settings.allowed_packages)
         if settings.workers:
             env["FOREBAY_WORKERS"] = str(settings.workers)
         if settings.cores:
@@ -98,7 +102,7 @@ class Run:
         """The worker, and a scheduler for every model that has an engine."""
         env = self.environment
         parts = [Part("worker", [*_FOREBAY, "worker"], env)]
-        for model in self.settings.models:
+        for model in self.settings.sources:
             if engine_class(model) is None:
                 self.say(f"{model.name}: no engine without a model folder ({model.name}=DIR); /v1/preprocess only")
                 continue
@@ -112,7 +116,7 @@ class Run:
 
     def api_part(self) -> Part:
         fd = self.listening.fileno()
-        has_engine = any(engine_class(model) is not None for model in self.settings.models)
+        has_engine = any(engine_class(model) is not None for model in self.settings.sources)
         env = {**self.environment, "FOREBAY_LISTEN_FD": str(fd)}
         if not has_engine:
             env["FOREBAY_READY_FOR"] = "preprocess"
@@ -212,10 +216,11 @@ def check_platform() -> None:
 def check_models(settings: UpSettings) -> None:
     """Refuse a model that no installed package knows, or a dtype for none of them, before anything is started."""
     known = names(PROCESSORS)
-    for model in settings.models:
-        if model.name not in known:
+    for model in settings.sources:
+        name = model.processor or model.name
+        if name not in known and ":" not in name:
             raise ConfigurationError(
-                f"no installed package has a processor for {model.name!r}; installed: {', '.join(known)} "
+                f"no installed package has a processor for {name!r}; installed: {', '.join(known)} "
                 f"(engines: {', '.join(names(ENGINES))})"
             )
     if not settings.models:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from forebay.model import ModelSource
+from forebay.processor_choice import ProcessorChoice
 from forebay.settings import NodeSettings, setting, whole_number
 
 
@@ -13,6 +14,8 @@ class SchedulerSettings(NodeSettings):
     """Settings of ``forebay scheduler``."""
 
     model: ModelSource = setting("FOREBAY_MODEL", ModelSource.parse, option="--model")
+    processors: ProcessorChoice = setting("FOREBAY_PROCESSOR", ProcessorChoice.parse, ProcessorChoice())
+    """As the node's workers have it: a model whose engine has another name has that of its processor."""
     pool_wait_s: int = setting("FOREBAY_POOL_WAIT_S", whole_number(0), 60)
     """How long to wait for the node's worker to make the pool."""
     drain_s: int = setting("FOREBAY_DRAIN_S", whole_number(0), 30)

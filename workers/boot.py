@@ -38,6 +38,7 @@ from workers.offers import Offers
 from workers.place import prepare_node
 from workers.promises import check_celery, check_server
 from workers.settings import WorkerSettings
+from workers.unwanted import Watch
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +166,7 @@ class Upkeep:
         self._life = life
         self._offers = offers
         self._janitor: Janitor | None = None
+        self._watching: Watch | None = None
         self._ready = False
 
     def tick(self) -> None:
@@ -191,6 +193,7 @@ class Upkeep:
         pool = asdict(stats)
         nodes.announce(janitor.redis, janitor.keys, self._settings.node, "workers", {**report, "pool": pool})
         janitor.tick()
+        self._watch(janitor).look(tuple(celery_state.active_requests))
         if not self._ready:
             self._ready = True
             log.info("worker ready", extra={"node": self._settings.node, "children": self._settings.workers})
@@ -214,6 +217,11 @@ class Upkeep:
             models=[model.name for model in settings.models],
         )
         return self._janitor
+
+    def _watch(self, janitor: Janitor) -> Watch:
+        if self._watching is None:
+            self._watching = Watch(janitor.redis, janitor.keys, self._settings.secret)
+        return self._watching
 
     def close(self) -> None:
         """Withdraw the node's workers. Safe to call twice."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from forebay.plugins import LoadedProcessor, load_processor
+from forebay.errors import ConfigurationError
+from forebay.plugins import BrokenPackageError, LoadedProcessor, load_processor
+from forebay.processor import WorkerStart
 from handoff.connection import connect
 from handoff.keys import Keys
 from handoff.media import open_store
@@ -18,6 +21,7 @@ from workers.cores import share_of
 from workers.driver import Driver
 from workers.offers import Offers
 from workers.settings import WorkerSettings
+from workers.unwanted import SIGNAL
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +41,9 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         ConfigurationError: a model cannot be loaded or the pool cannot be opened.
     """
     cores = pin(index, settings)
-    processors = load_all(settings)
-    _one_torch_thread()
+    processors, broken = load_all(settings, WorkerStart(index, cores))
+    own = len(cores) or len(os.sched_getaffinity(0))
+    _torch_threads(max(one.processor.cpu_threads(own) for one in processors.values()))
     owner = Owner(settings.folder, "worker")
     redis = connect(settings.redis_url, f"worker-{settings.node}-{index}")
     keys = Keys(settings.prefix)
@@ -58,7 +63,9 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         item_limits=settings.item_limits,
         video_salvage=settings.video_salvage,
     )
-    offers.report(processors.values())
+    stop_unwanted = partial(driver.stop_if_unwanted, connect(settings.redis_url, f"unwanted-{settings.node}-{index}"))
+    signal.signal(SIGNAL, lambda *_: stop_unwanted())
+    offers.report(processors.values(), broken)
     log.info("child ready", extra={"child": index, "cores": ",".join(map(str, cores)) or "any", "owner": owner.id})
     return driver
 
@@ -72,10 +79,38 @@ def _open_cache(pool: Pool, budget_bytes: int) -> FeatureCache | None:
     return cache
 
 
-def load_all(settings: WorkerSettings) -> dict[str, LoadedProcessor]:
-    """Every model's processor, by name."""
-    loaded = (load_processor(model) for model in settings.sources)
-    return {one.name: _bounded(one, settings.max_prompt_tokens) for one in loaded}
+_ALONE = WorkerStart(0, ())
+
+
+def load_all(
+    settings: WorkerSettings, start: WorkerStart = _ALONE
+) -> tuple[dict[str, LoadedProcessor], dict[str, str]]:
+    """Every model's processor by the model's name, and why there is none for a model whose package is broken.
+
+    Raises:
+        ConfigurationError: the operator's mistake; or no package works at all.
+    """
+    loaded: dict[str, LoadedProcessor] = {}
+    broken: dict[str, str] = {}
+    for model in settings.sources:
+        try:
+            one = load_processor(model, settings.allowed_packages)
+            _start(one, start)
+            loaded[model.name] = _bounded(one, settings.max_prompt_tokens)
+        except BrokenPackageError as error:
+            log.error("model not served", extra={"model": model.name, "reason": str(error)}, exc_info=error.__cause__)
+            broken[model.name] = str(error)
+    if not loaded:
+        raise ConfigurationError("; ".join(broken.values()))
+    return loaded, broken
+
+
+def _start(one: LoadedProcessor, start: WorkerStart) -> None:
+    try:
+        one.processor.start_worker(start)
+    except Exception as error:  # a guest's hook may raise anything
+        what = f"{type(error).__name__}: {error}"
+        raise BrokenPackageError(f"model {one.name!r}: its processor cannot start in a child: {what}") from error
 
 
 def _bounded(one: LoadedProcessor, max_tokens: int) -> LoadedProcessor:
@@ -85,10 +120,10 @@ def _bounded(one: LoadedProcessor, max_tokens: int) -> LoadedProcessor:
     return replace(one, capabilities=replace(one.capabilities, context_tokens=min(limits, default=None)))
 
 
-def _one_torch_thread() -> None:
-    """One intra-op thread a child: siblings own the other cores. Only where a processor has brought torch in."""
+def _torch_threads(count: int) -> None:
+    """Intra-op threads of a child: one as a rule, for siblings own the other cores. Only where torch is in use."""
     import sys
 
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.set_num_threads(1)
+        torch.set_num_threads(count)

@@ -21,6 +21,13 @@ from workers.settings import WorkerSettings
     metavar="[MODEL=]DTYPE",
     help="Element type of features: float32 (default), bfloat16 or uint8; of every model, or of one; repeatable.",
 )
+@click.option(
+    "--processor",
+    "processors",
+    multiple=True,
+    metavar="[MODEL=]PROCESSOR",
+    help="Who prepares for a model, where it is not the processor of its name: another's name, or module:Class.",
+)
 @click.option("--workers", metavar="N", help="Children; by default one a core, at most 8.")
 @click.option("--cores", metavar="LIST", help="Cores to pin the children to, such as 0-3,8.")
 @click.option("--redis", metavar="URL", help="Redis; REDIS_URL otherwise.")
@@ -29,6 +36,7 @@ from workers.settings import WorkerSettings
 def worker(
     models: tuple[str, ...],
     dtypes: tuple[str, ...],
+    processors: tuple[str, ...],
     workers: str | None,
     cores: str | None,
     redis: str | None,
@@ -41,6 +49,7 @@ def worker(
     overrides = {
         "FOREBAY_MODELS": ",".join(models) or None,
         "FOREBAY_FEATURE_DTYPE": ",".join(dtypes) or None,
+        "FOREBAY_PROCESSOR": ",".join(processors) or None,
         "FOREBAY_WORKERS": workers,
         "FOREBAY_CORES": cores,
         "REDIS_URL": redis,

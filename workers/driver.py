@@ -42,6 +42,7 @@ from workers.prompts import prompt_of
 from workers.reservation import Lease, Reservation
 from workers.results import describe, make_ticket
 from workers.timings import Timings
+from workers.unwanted import UnwantedError
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class Driver:
     pace: Pace = field(default_factory=Pace)
     loader: Loader = field(init=False)
     refused: Refused = field(init=False)
+    current: tuple[str, int] | None = None
+    """The request in hand, and which attempt at it."""
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
 
@@ -93,6 +96,19 @@ class Driver:
     @property
     def owner(self) -> str:
         return self.life.id
+
+    def stop_if_unwanted(self, redis: Client) -> None:
+        """In a signal's handler: end the task in hand, if its request has ended meanwhile.
+
+        Args:
+            redis: a client for this alone; the task's own may be in the middle of a command.
+
+        Raises:
+            UnwantedError: it has.
+        """
+        task = self.current
+        if task is not None and not self._is_wanted(*task, redis):
+            raise UnwantedError("nobody wants it")
 
     def run(self, message: bytes) -> None:
         """Do what a message asks, if it is still to be done."""
@@ -146,12 +162,16 @@ class Driver:
             self.pool, task.rid, begun.attempt, give_up_at, lambda: self._is_wanted(task.rid, begun.attempt)
         )
         parked = False
+        self.current = (task.rid, begun.attempt)
         try:
             body = TaskBody.unpack(task.body or unseal(begun.body, self.secret))
             parked = self._process(Job(task, begun.attempt, body, reservation, Timings(), give_up_at))
+        except UnwantedError:
+            log.info("task given up: its request has ended", extra={"rid": task.rid})
         except Exception as error:  # noqa: BLE001 - whatever a guest or a codec raises ends this request, not the worker
             self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task.rid, error))
         finally:
+            self.current = None
             self.lingering += reservation.let_go() if parked else reservation.free()
             if not parked:
                 self._forget_the_interrupted()
@@ -207,7 +227,13 @@ class Driver:
             raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
         check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
         self._check_refused(job.body.media)
-        return loaded, typed_extensions(loaded.capabilities, job.body.extensions, has_media=bool(job.body.media))
+        extensions = typed_extensions(
+            loaded.capabilities,
+            job.body.extensions,
+            has_media=bool(job.body.media),
+            load=loaded.processor.load_extensions,
+        )
+        return loaded, extensions
 
     def _check_refused(self, media: Sequence[MediaRef]) -> None:
         """No child is risked for what has ended two."""
@@ -276,9 +302,9 @@ class Driver:
         moved = perform(self.redis, self.moves.finish(rid, fence, end))
         log.info("request ended", extra={"rid": rid, "state": str(end.state), "written": moved.ok})
 
-    def _is_wanted(self, rid: str, attempt: int) -> bool:
+    def _is_wanted(self, rid: str, attempt: int, redis: Client | None = None) -> bool:
         """Whether a request is still this worker's to do: nobody has cancelled it, and it has not expired."""
-        found = record.read(self.redis, self.moves.keys, rid)
+        found = record.read(redis or self.redis, self.moves.keys, rid)
         return found is not None and found.state is State.PROCESSING and found.attempt == attempt
 
     def _forget_the_interrupted(self) -> None:

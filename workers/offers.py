@@ -6,7 +6,7 @@ The parent never imports a model package: only the children do, after the fork.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ class Offers:
         """Forget what children of an earlier worker reported."""
         self._path.unlink(missing_ok=True)
 
-    def report(self, processors: Iterable[LoadedProcessor]) -> None:
-        """A child is ready."""
-        self._write({"processors": [_describe(loaded) for loaded in processors]})
+    def report(self, processors: Iterable[LoadedProcessor], broken: Mapping[str, str] | None = None) -> None:
+        """A child is ready; for the models in ``broken`` it has no processor, for the reason there."""
+        told: dict[str, Any] = {"processors": [_describe(loaded) for loaded in processors]}
+        self._write(told | ({"broken": dict(broken)} if broken else {}))
 
     def report_failure(self, message: str) -> None:
         """A child cannot start, and neither could its successor."""

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from forebay.errors import ConfigurationError
 from forebay.feature_dtypes import FeatureDTypes
 from forebay.model import ModelSource
+from forebay.processor_choice import ProcessorChoice
 from forebay.settings import (
     NodeSettings,
     read_cores,
     read_flag,
+    read_list,
     read_models,
     read_seconds,
     read_size,
@@ -29,6 +31,10 @@ class WorkerSettings(NodeSettings):
     """Settings of ``forebay worker``."""
 
     models: tuple[ModelSource, ...] = setting("FOREBAY_MODELS", read_models, option="--model")
+    processors: ProcessorChoice = setting("FOREBAY_PROCESSOR", ProcessorChoice.parse, ProcessorChoice())
+    """Entry points or ``module:Class``, for models whose processor has another name."""
+    allowed_packages: tuple[str, ...] = setting("FOREBAY_ALLOW_PACKAGES", read_list, ())
+    """Distributions whose processors may be loaded; empty for all that are installed."""
     feature_dtypes: FeatureDTypes = setting("FOREBAY_FEATURE_DTYPE", FeatureDTypes.parse, FeatureDTypes())
     workers: int = setting("FOREBAY_WORKERS", whole_number(1), lambda: min(8, len(os.sched_getaffinity(0))))
     cores: tuple[int, ...] = setting("FOREBAY_CORES", read_cores, ())
@@ -62,6 +68,7 @@ class WorkerSettings(NodeSettings):
 
     def __post_init__(self) -> None:
         self.feature_dtypes.check(self.models)
+        self.processors.applied_to(self.models)
         if self.soft_limit_s >= self.hard_limit_s:
             told = f"FOREBAY_SOFT_LIMIT_S={self.soft_limit_s} and FOREBAY_HARD_LIMIT_S={self.hard_limit_s}"
             raise ConfigurationError(f"{told}: the soft limit must come before the hard one")
@@ -77,7 +84,7 @@ class WorkerSettings(NodeSettings):
     @property
     def sources(self) -> tuple[ModelSource, ...]:
         """The models as a child loads them: each with the element type of its features."""
-        return self.feature_dtypes.applied_to(self.models)
+        return self.feature_dtypes.applied_to(self.processors.applied_to(self.models))
 
     @property
     def cache_budget(self) -> int:

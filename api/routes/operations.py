@@ -12,6 +12,7 @@ from api.context import context_of
 from api.described import ModelList, NotReady, ProcessorList, Ready
 from api.routes.openapi import LOOK, gives, gives_text
 from api.routing import lacks, served_models
+from api.tenants import tenant_of
 from forebay.errors import Failed
 
 router = APIRouter()
@@ -75,4 +76,11 @@ async def processors(request: Request) -> dict[str, Any]:
         for node in nodes
         for offer in node.processors.values()
     ]
-    return {"object": "list", "data": data}
+    is_operator = tenant_of(request).is_operator
+    broken = [
+        # The reason quotes a stranger's code, which may name files of the server.
+        {"name": model, "node": node.name, "reason": reason if is_operator else "its package cannot be loaded"}
+        for node in nodes
+        for model, reason in node.broken.items()
+    ]
+    return {"object": "list", "data": data, "broken": broken}

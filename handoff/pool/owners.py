@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -88,6 +89,15 @@ def marks_of(folder: Path, start: str) -> list[str]:
         with suppress(FileNotFoundError):
             marks.append(path.read_text(errors="replace").strip())
     return [mark for mark in marks if mark]
+
+
+def has_fresh_mark(folder: Path, owner: str, within_s: float) -> bool:
+    """Whether it ended in the middle of something that it had marked, and so short a time ago."""
+    path = _path(folder, owner)
+    try:
+        return bool(path.read_text(errors="replace").strip()) and time.time() - path.stat().st_mtime < within_s
+    except FileNotFoundError:
+        return False
 
 
 def is_alive(folder: Path, owner: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +28,12 @@ def announce(
     models: tuple[str, ...] = (MODEL,),
     engines: tuple[str, ...] = (MODEL,),
     used_bytes: int = 0,
+    broken: Mapping[str, str] | None = None,
 ) -> None:
     """A node whose workers and engines live."""
     offers = [{"model": one, "fingerprint": "f" * 16, "modalities": {"image": 4}, "extensions": True} for one in models]
     pool = {"data_bytes": 1000, "used_bytes": used_bytes, "blocks": int(used_bytes > 0)}
-    nodes.announce(client, keys, node, "workers", {"processors": offers, "pool": pool})
+    nodes.announce(client, keys, node, "workers", {"processors": offers, "pool": pool, "broken": dict(broken or {})})
     for engine in engines:
         nodes.announce(client, keys, node, f"engine:{engine}", {"scheduler": f"scheduler-of-{engine}"})
 

@@ -60,6 +60,25 @@ async def test_metrics_are_for_operators(http):
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_permitted")
 
 
+async def test_why_a_package_is_broken_is_for_operators(http, client, keys):
+    """It quotes a stranger's code, and may name files; that there is nothing to be had, everybody sees."""
+    announce(client, keys, "n2", models=(), engines=(), broken={"mine": "No module named 'x' in /srv/models"})
+
+    told = {}
+    for name, headers in (("boss", BOSS), ("acme", ACME)):
+        [told[name]] = (await http.get("/v1/processors", headers=headers)).json()["broken"]
+    refused = await http.post("/generate", headers=ACME, json=BODY | {"model": "mine"})
+
+    assert told["boss"] == {"name": "mine", "node": "n2", "reason": "No module named 'x' in /srv/models"}
+    assert told["acme"] == {"name": "mine", "node": "n2", "reason": "its package cannot be loaded"}
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (503, "processor_broken")
+    assert error["message"] == "model 'mine': its package cannot be loaded"
+    scraped = (await http.get("/metrics", headers=BOSS)).text
+    assert 'forebay_processor_broken{model="mine",node="n2"} 1.0' in scraped
+    assert f'forebay_processor{{fingerprint="{"f" * 16}",model="toy",node="n1"}} 1.0' in scraped
+
+
 @pytest.mark.parametrize(("access", "status"), [(MetricsAccess.OPEN, 200), (MetricsAccess.OFF, 404)])
 async def test_metrics_have_a_switch_of_their_own(guarded, access, status):
     """Open for a scraper that has no key, or not there at all."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+
+import redis
 
 from forebay.states import State
 from handoff.keys import LANES
@@ -36,17 +39,45 @@ class Verdict:
 FAULTS = ("lost", "duplicated", "wrong", "late", "held after")
 
 
+@dataclass
+class Judge:
+    """Judges in several sittings: a record is kept for ten minutes after its end, and a storm may last an hour."""
+
+    site: Site
+    pictures: Sequence[Picture]
+    verdict: Verdict = field(default_factory=Verdict)
+    _judged: set[str] = field(default_factory=set)
+
+    def sit(self, history: Sequence[Asked], *, asked_before: float = float("inf")) -> None:
+        """Hold what was asked before a time (``time.monotonic()``), and not judged yet, against what Redis says."""
+        _until(lambda: _answers(self.site))
+        for asked in history:
+            if asked.at < asked_before and asked.rid not in self._judged:
+                self._judged.add(asked.rid)
+                self.verdict.requests += 1
+                self.verdict.told[asked.told] += 1
+                if asked.wrong:
+                    self.verdict.faults["wrong"].append(f"{asked.rid}: {asked.wrong}")
+                _judge_one(self.site, asked, self.pictures[asked.picture], self.verdict)
+
+    def conclude(self, history: Sequence[Asked]) -> Verdict:
+        """The rest, and what is held, once all is calm."""
+        _until(lambda: self.site.redis.zcard(self.site.keys.due) == 0)
+        self.sit(history)
+        _until(lambda: not _held(self.site))
+        self.verdict.faults["held after"] += _held(self.site)
+        return self.verdict
+
+
 def judge(site: Site, history: Sequence[Asked], pictures: Sequence[Picture]) -> Verdict:
     """Hold a history against what Redis and the pool say, once all is calm."""
-    verdict = Verdict(len(history), Counter(asked.told for asked in history))
-    _until(lambda: site.redis.zcard(site.keys.due) == 0)
-    for asked in history:
-        if asked.wrong:
-            verdict.faults["wrong"].append(f"{asked.rid}: {asked.wrong}")
-        _judge_one(site, asked, pictures[asked.picture], verdict)
-    _until(lambda: not _held(site))
-    verdict.faults["held after"] += _held(site)
-    return verdict
+    return Judge(site, pictures).conclude(history)
+
+
+def _answers(site: Site) -> bool:
+    with suppress(redis.RedisError):
+        return bool(site.redis.ping())
+    return False
 
 
 def _judge_one(site: Site, asked: Asked, picture: Picture, verdict: Verdict) -> None:

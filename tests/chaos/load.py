@@ -36,6 +36,8 @@ class Asked:
     status: int = 0
     code: str = ""
     wrong: str = ""
+    at: float = field(default_factory=time.monotonic)
+    """When, on the clock of ``time.monotonic()``."""
 
 
 @dataclass

@@ -6,6 +6,7 @@ import argparse
 import random
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,20 +15,26 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos.gallery import hang
-from tests.chaos.law import Verdict, judge
-from tests.chaos.load import Load
+from tests.chaos.law import GRACE_MS, Judge, Verdict
+from tests.chaos.load import TIMEOUT_S, Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.site import staged
+
+_A_SITTING_S = 240.0
+_SETTLED_S = 2 * TIMEOUT_S + GRACE_MS / 1000
 
 
 def storm(seconds: float, seed: int) -> tuple[Counter[str], Verdict]:
     """What was struck, and what came of it."""
     with tempfile.TemporaryDirectory(prefix="forebay-chaos-") as folder, staged(Path(folder)) as site:
         pictures = hang(site.url)
-        nemesis = Nemesis(site, random.Random(seed))
+        nemesis, law = Nemesis(site, random.Random(seed)), Judge(site, pictures)
         with Load(site.url, pictures, seed) as load:
-            nemesis.rage(seconds)
-        return nemesis.done, judge(site, load.history, pictures)
+            until = time.monotonic() + seconds
+            while (left := until - time.monotonic()) > 0:
+                nemesis.rage(min(left, _A_SITTING_S))
+                law.sit(list(load.history), asked_before=time.monotonic() - _SETTLED_S)
+        return nemesis.done, law.conclude(load.history)
 
 
 def show(done: Mapping[str, int], verdict: Verdict) -> None:

@@ -1,11 +1,13 @@
 """Finding model packages by entry point; a broken one harms only its own model."""
 
+import importlib
+import sys
 from importlib.metadata import EntryPoint
 
 import pytest
 
 from forebay import ConfigurationError, DType, ModelSource, plugins
-from forebay.plugins import engine_class, load_processor, names
+from forebay.plugins import BrokenPackageError, engine_class, load_processor, names
 from tests.support.toys import Toy
 
 
@@ -135,3 +137,74 @@ def test_a_folders_tokenizer_serves_a_processor_without_one_of_its_own(offered, 
     with pytest.raises(ConfigurationError, match=r"tokenizer\.json: not a tokenizer"):
         load_processor(ModelSource("toy", tmp_path))
     assert load_processor(ModelSource("toy")).tokenizer is None
+
+
+# whose processor
+
+
+def test_a_model_may_have_the_processor_of_another_name(offered):
+    """Two models of one family, each under a name of its own."""
+    processors(offered, toy="tests.support.toys:Toy")
+
+    loaded = load_processor(ModelSource("my-toy", processor="toy"))
+
+    assert (loaded.name, type(loaded.processor)) == ("my-toy", Toy)
+    assert loaded.fingerprint != load_processor(ModelSource("toy")).fingerprint
+
+
+def write_module(folder, name, gain):
+    (folder / f"{name}.py").write_text(f"from tests.support.toys import Toy\n\n\nclass Mine(Toy):\n    gain = {gain}\n")
+
+
+def test_a_class_in_the_folder_where_one_works_needs_no_package(tmp_path, monkeypatch):
+    """``module:Class``; its source is its version, so that the cache forgets what older code has made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if entry])
+    fingerprints = []
+    for gain in (1, 2):
+        write_module(tmp_path, "my_dev_module", gain)
+        monkeypatch.delitem(sys.modules, "my_dev_module", raising=False)
+        importlib.invalidate_caches()
+        loaded = load_processor(ModelSource("mine", processor="my_dev_module:Mine"))
+        fingerprints.append(loaded.fingerprint)
+        assert (loaded.name, type(loaded.processor).__name__) == ("mine", "Mine")
+    monkeypatch.delitem(sys.modules, "my_dev_module")
+
+    assert fingerprints[0] != fingerprints[1]
+
+
+@pytest.mark.parametrize("value", ["no_such_module:Mine", "json:Nothing", "json:JSONEncoder"])
+def test_a_class_that_is_not_there_is_named(value):
+    """Import, attribute, kind."""
+    with pytest.raises(BrokenPackageError, match=value):
+        load_processor(ModelSource("mine", processor=value))
+
+
+def test_a_package_that_fails_to_start_is_named(offered):
+    """Whatever its constructor raises; the operator's own mistakes stay what they are."""
+    processors(offered, sick="tests.forebay.test_plugins:Sick")
+
+    with pytest.raises(BrokenPackageError, match=r"test_plugins:Sick fails to start: ZeroDivisionError"):
+        load_processor(ModelSource("sick"))
+
+
+class Sick(Toy):
+    """Has a bad day."""
+
+    def capabilities(self):
+        return 1 / 0
+
+
+def test_only_allowed_packages_are_loaded():
+    """By distribution, however its name is spelled; a class that the operator names needs no leave."""
+    model = ModelSource("efficientnet-lite0")
+    assert load_processor(model, ["Forebay_EfficientNet.lite0"]).name == "efficientnet-lite0"
+    with pytest.raises(ConfigurationError, match="'efficientnet-lite0' is of forebay-efficientnet-lite0, which is not"):
+        load_processor(model, ["forebay"])
+    assert load_processor(ModelSource("mine", processor="tests.support.toys:Toy"), ["forebay"]).name == "mine"
+
+
+def test_an_engine_is_found_by_the_models_name_or_its_processors(tmp_path):
+    """A folder under another name runs all the same."""
+    assert engine_class(ModelSource("mine", tmp_path, processor="qwen2-vl")).__name__ == "Qwen2VLEngine"
+    assert engine_class(ModelSource("mine", tmp_path, processor="tests.support.toys:Toy")) is None

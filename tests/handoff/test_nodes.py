@@ -68,6 +68,15 @@ def test_a_part_that_is_silent_counts_as_gone():
     assert read_node("n1", {b"engine:toy": b'{"at": 1001}'}, 1000 + SILENT_MS).engines == ("toy",)
 
 
+def test_a_scheduler_that_is_silent_is_remembered_and_one_that_stopped_is_not():
+    """The first was killed and is likely to come back; its requests are told to come again, not that nothing runs it."""
+    parts = {b"workers": b'{"at": 16000}', b"engine:toy": b'{"at": 1000}', b"engine:other": b'{"at": 16000}'}
+
+    node = read_node("n1", parts, 1000 + SILENT_MS)
+
+    assert (node.engines, dict(node.silent_engines)) == (("other",), {"toy": SILENT_MS})
+
+
 def test_a_node_lives_while_any_of_its_parts_does(client, keys):
     """The reconciler asks for names alone."""
     announce(client, keys, "n1", "workers", WORKERS)

@@ -68,7 +68,7 @@ def group(node, redis_url, tmp_path):
 
 def park(node):
     node.driver().run(node.task(node.reference(PNG)))
-    assert node.way.state() == "parked"
+    assert node.way.state() in ("parked", "admitted")  # ranks may be waiting for it
 
 
 def release(process):

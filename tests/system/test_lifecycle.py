@@ -256,7 +256,7 @@ def up(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--model", "qwen2-vl", "--redis", "redis://127.0.0.1:1/0"], "no Redis answers at redis://127.0.0.1:1/0"),
         (["--model", "qwen2-vl", "--workers", "0", "--port", "x"], "FOREBAY_WORKERS='0'"),
         (["--model", "qwen2-vl", "--cores", "77"], "cores [77]"),
-        ([], "--model is not given; installed: efficientnet-lite0, qwen2-vl"),
+        ([], "--model is not given; installed: clip, efficientnet-lite0"),
     ],
 )
 def test_what_cannot_start_says_why_and_exits_non_zero(arguments, said):

@@ -138,6 +138,41 @@ def test_the_loser_of_a_race_has_no_block_and_writes_no_end(node):
     assert (info.rid, info.attempt, node.record("r1").attempt, node.state("r1")) == ("r1", 2, 2, "parked")
 
 
+@pytest.mark.parametrize("how", ["cancelled", "expired"])
+def test_work_that_nobody_wants_is_stopped(node, how):
+    """The child is asked, gives its block back and goes on with the next request, long before it would have ended."""
+    worker = node.started()
+    children = worker.children
+    node.ask("r1", Order.SLEEP, timeout_ms=60_000 if how == "cancelled" else 3_000)
+    node.waits_for("r1", "processing")
+    node.ask("r2")
+
+    if how == "cancelled":
+        perform(node.redis, node.moves.cancel("r1"))
+
+    node.waits_for("r2", "parked", within_s=20)  # of the minute that the first one sleeps
+    assert (node.state("r1"), node.record("r1").attempt) == (how, 1)
+    assert [info.rid for info in blocks(node)] == ["r2"]
+    assert worker.children == children
+
+
+def test_work_that_nobody_wants_and_that_hears_nothing_is_killed(node):
+    """With its child, by the next round; the message that comes back is refused by its record."""
+    worker = node.started()
+    children = worker.children
+    node.ask("r1", Order.NEVER_RETURN)
+    node.waits_for("r1", "processing")
+    node.ask("r2")
+
+    perform(node.redis, node.moves.cancel("r1"))
+
+    node.waits_for("r2", "parked", within_s=30)
+    assert (node.state("r1"), node.record("r1").attempt) == ("cancelled", 1)
+    assert not worker.children & children
+    node.wait_until(lambda: [info.rid for info in blocks(node)] == ["r2"], lambda: worker.output)
+    node.wait_until(node.is_quiet, lambda: node.said)
+
+
 def test_a_result_that_nobody_wants_any_more_is_counted_and_its_block_freed(node):
     """Cancelled in the middle of its work."""
     worker = node.started()

@@ -1,8 +1,9 @@
 """What a child of the worker opens."""
 
+import pytest
 from click.testing import CliRunner
 
-from forebay import DType
+from forebay import ConfigurationError, DType
 from forebay.settings import load
 from workers.child import load_all
 from workers.command import worker
@@ -16,12 +17,28 @@ def test_a_child_loads_each_model_with_its_own_feature_dtype(monkeypatch):
     monkeypatch.setenv("FOREBAY_SECRET", SECRET)
     given = {"FOREBAY_MODELS": "qwen2-vl,qwen3-vl", "FOREBAY_FEATURE_DTYPE": "qwen2-vl=uint8"}
 
-    processors = load_all(load(WorkerSettings, given))
+    processors, broken = load_all(load(WorkerSettings, given))
 
     assert {name: loaded.processor.model.feature_dtype for name, loaded in processors.items()} == {
         "qwen2-vl": DType.UINT8,
         "qwen3-vl": DType.FLOAT32,
     }
+    assert broken == {}
+
+
+def test_a_broken_package_harms_only_its_own_model(monkeypatch):
+    """The others are served; with none left there is nothing to run."""
+    monkeypatch.setenv("FOREBAY_SECRET", SECRET)
+    given = {"FOREBAY_MODELS": "qwen2-vl,mine", "FOREBAY_PROCESSOR": "mine=no_such_module:Mine"}
+
+    processors, broken = load_all(load(WorkerSettings, given))
+
+    assert list(processors) == ["qwen2-vl"]
+    assert broken == {
+        "mine": "forebay.processors: mine (no_such_module:Mine) cannot be imported: No module named 'no_such_module'"
+    }
+    with pytest.raises(ConfigurationError, match="No module named 'no_such_module'"):
+        load_all(load(WorkerSettings, given | {"FOREBAY_MODELS": "mine"}))
 
 
 def test_the_option_may_be_given_again(monkeypatch):
