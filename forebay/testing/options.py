@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from forebay.drive import drive_item, typed_extensions
+from forebay.drive import drive_item
 from forebay.errors import Rejected
 from forebay.extensions import PREFIX
 from forebay.features import Processed
@@ -49,7 +49,7 @@ def check_key(subject: Subject) -> str:
 def _options(subject: Subject, model: type[BaseModel], request: Request) -> Iterator[tuple[str, Any, TypedExtensions]]:
     for name, values in valid_values(model, request.extensions).items():
         for value in values:
-            yield name, value, typed_extensions(subject.capabilities, {**request.extensions, name: value})
+            yield name, value, subject.typed_map({**request.extensions, name: value})
 
 
 def _key(subject: Subject, typed: TypedExtensions) -> str:
@@ -99,7 +99,7 @@ def _refusal(subject: Subject, extensions: Mapping[str, Any]) -> Rejected | None
     """How the map is refused; ``None`` when it is taken."""
     (name, value), *_ = extensions.items()
     try:
-        typed_extensions(subject.capabilities, extensions)
+        subject.typed_map(extensions)
     except Rejected as error:
         if not error.param:
             raise Fault(f"{name}={json.dumps(value)} is refused without the path of the field") from error
@@ -116,7 +116,7 @@ def _check_taken(subject: Subject, name: str, value: Any) -> None:
         if _refusal(subject, extensions) is not None:
             continue
         try:
-            subject.ask(request, typed_extensions(subject.capabilities, extensions))
+            subject.ask(request, subject.typed_map(extensions))
         except Rejected:
             continue
         except Exception as error:

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from forebay.model import ModelSource
-from forebay.processor import Processor, Tokenizer
+from forebay.processor import Processor, Tokenizer, WorkerStart
 from forebay.testing.as_worker import as_on_a_worker
 from forebay.testing.report import Fault, NotRun
 from forebay.testing.subject import Request, Snapshot, Subject
 
 _LONGEST_S = 120  # until a process or a fork that says nothing is taken for stuck
+_START = WorkerStart(0, ())
 _LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -98,7 +99,7 @@ def _ask(subject: Subject) -> Answer:
 def answer(question: Question) -> Answer:
     """In the fresh process: build, fork, drive."""
     before = set(threading.enumerate())
-    processor = question.cls(question.model)
+    processor = question.cls.build(question.model)
     with as_on_a_worker():
         return _answered(question, processor, before)
 
@@ -108,10 +109,13 @@ def _answered(question: Question, processor: Processor, before: set[threading.Th
     tokenizer = question.tokenizer or processor.tokenizer()
     subject = Subject(processor, capabilities, tokenizer, question.requests, calls=1)
     forked, error = _in_a_fork(subject)
+    left = set(threading.enumerate()) - before
+    processor.start_worker(_START)
+    before = set(threading.enumerate())  # what a child starts for itself is its own affair
     results = _results(subject)
     config = json.dumps(processor.config(), sort_keys=True)
-    left = tuple(sorted(one.name for one in set(threading.enumerate()) - before))
-    return Answer(results, forked, error, config, left)
+    left |= set(threading.enumerate()) - before
+    return Answer(results, forked, error, config, tuple(sorted(one.name for one in left)))
 
 
 def _results(subject: Subject) -> tuple[Snapshot, ...]:
@@ -144,6 +148,7 @@ def _child(subject: Subject, write: int) -> None:
     """Say the results, or the error as a text, and leave without what the parent would do at its end."""
     said: Any
     try:
+        subject.processor.start_worker(_START)
         said = _results(subject)
     except Exception as error:  # noqa: BLE001 - whatever a guest raises is the answer
         said = f"{type(error).__name__}: {error}"

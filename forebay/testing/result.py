@@ -53,7 +53,7 @@ def check_result(subject: Subject) -> str:
         try:
             work = subject.work(request, subject.typed(request))
             check_items(subject.capabilities, [one.modality for one in work.media])
-            output = subject.processor.process(work, subject.tokenizer)
+            output = subject.process(work)
         except Rejected as error:
             message = (
                 f"{request.name}: it refuses the request ({error.code}: {error}); give the suite media that it takes"
@@ -137,7 +137,7 @@ def _check_words(subject: Subject, request: Request, output: Output) -> None:
     changed = tuple(one if one in taken else next(others) for one in ids)
     again = Request(request.name, request.media, Prompt(ids=changed), request.extensions)
     try:
-        other = subject.processor.process(subject.work(again, subject.typed(again)), subject.tokenizer)
+        other = subject.process(subject.work(again, subject.typed(again)))
     except Rejected:  # a family whose words have a meaning
         return
     for number, (one, two) in enumerate(zip(output.items, other.items, strict=True)):

@@ -32,6 +32,6 @@ def run_processor(
         rid="test",
         prompt=Prompt(text, None if input_ids is None else tuple(input_ids)),
         media=placed(media),
-        extensions=typed_extensions(capabilities, extensions or {}),
+        extensions=typed_extensions(capabilities, extensions or {}, load=processor.load_extensions),
     )
     return drive(processor, capabilities, work, tokenizer or processor.tokenizer(), caller_hashes)

@@ -132,7 +132,19 @@ class Subject:
         return self.capabilities.cacheable and self.has_usual_flow
 
     def typed(self, request: Request) -> TypedExtensions:
-        return typed_extensions(self.capabilities, request.extensions)
+        return self.typed_map(request.extensions)
+
+    def typed_map(self, extensions: Mapping[str, Any]) -> TypedExtensions:
+        """An extension map as the processor sees it.
+
+        Raises:
+            Rejected: it is refused.
+        """
+        return typed_extensions(self.capabilities, extensions, load=self.processor.load_extensions)
+
+    def process(self, work: Work) -> Output:
+        """The processor's own part of the flow, whose result nobody has looked at."""
+        return self.processor.wrap_result(self.processor.process(work, self.tokenizer))
 
     def work(self, request: Request, typed: TypedExtensions, allocate: Allocate | None = None) -> Work:
         """The request as the processor gets it."""

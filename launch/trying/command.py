@@ -18,7 +18,8 @@ from forebay.drive import check_items, drive, typed_extensions
 from forebay.errors import ConfigurationError, Failed, ForebayError, Rejected
 from forebay.extensions import PREFIX
 from forebay.features import Output
-from forebay.kit.found import Found, find
+from forebay.kit.found import find
+from forebay.plugins import LoadedProcessor
 from forebay.processor import Work
 from launch.trying.asking import prompt_for
 from launch.trying.canvas import canvas_of
@@ -92,9 +93,9 @@ def _extensions(options: Sequence[str]) -> dict[str, Any]:
     return extensions
 
 
-def _try(found: Found, sending: Sending, extensions: Mapping[str, Any]) -> _Tried:
-    processor, capabilities = found.processor, found.processor.capabilities()
-    typed = typed_extensions(capabilities, extensions)
+def _try(found: LoadedProcessor, sending: Sending, extensions: Mapping[str, Any]) -> _Tried:
+    processor, capabilities = found.processor, found.capabilities
+    typed = typed_extensions(capabilities, extensions, load=processor.load_extensions)
     files = read(sending.paths, processor, capabilities, typed)
     media = tuple(one.media for one in files)
     check_items(capabilities, [one.modality for one in media])

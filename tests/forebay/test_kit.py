@@ -151,9 +151,9 @@ def test_one_check_can_be_asked_for():
     ("name", "reason"),
     [
         ("no-such-model", "no package offers 'no-such-model'"),
-        ("no_such_module:Class", "there is no module 'no_such_module'"),
-        ("tests.support.broken:Gain", "has no Processor class 'Gain'"),
-        ("qwen2-vl:", "there is no module 'qwen2-vl'"),
+        ("no_such_module:Class", "No module named 'no_such_module'"),
+        ("tests.support.broken:Gain", "is not a Processor class"),
+        ("qwen2-vl:", "cannot be imported"),
     ],
 )
 def test_a_processor_that_is_not_there_is_a_usage_error(name, reason):
