@@ -125,6 +125,13 @@ def test_a_sound_processor_is_told_so():
     assert "Sound is sound (24 passed, 0 failed, 0 not run)" in done.output
 
 
+def test_a_processor_is_started_as_by_a_worker():
+    """Here, in the fresh process and in the forked child: without that this one can make nothing."""
+    done = check("tests.support.broken:Warmed", "--calls", "20")
+
+    assert done.exit_code == 0, done.output
+
+
 def test_a_broken_processor_is_told_what_and_how_to_mend():
     """The rule, what was found, what to do; 1 for a shell."""
     done = check("tests.support.broken:WrongFlag")

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from forebay import Capabilities, DType, Feature, Layout, Modality, Output, Planned, Processed, Processor, Span, Work
-from forebay.processor import Tokenizer
+from forebay.processor import Tokenizer, WorkerStart
 
 PICTURE = 7
 
@@ -181,6 +181,20 @@ class BlindKey(Sound):
 
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities(), item_fields=())
+
+
+class Warmed(Sound):
+    """Sound, once its worker has started: what it scales by is made there."""
+
+    scale: Any = None
+
+    def start_worker(self, start: WorkerStart) -> None:
+        self.scale = np.float32(2)
+
+    def process_item(self, media: Any, work: Work) -> Processed:
+        done = super().process_item(media, work)
+        np.multiply(done.feature.array, self.scale, out=done.feature.array)
+        return done
 
 
 FOUND_BY: dict[type[Sound], str] = {
