@@ -50,8 +50,7 @@ def decode_image(data: bytes, param: str) -> Pixels:
             return pixels
     with opened(data, param) as image:
         _check_depth(image, param)
-        with quiet():
-            image.load()
+        image.load()
         if has_wide_key(data, image):
             unmask(data, image)
         return _rgb(image)
@@ -65,7 +64,7 @@ def opened(data: bytes, param: str) -> Iterator[Pillow.Image]:
         Rejected: unrecognised, damaged or too large; or whatever is raised while it is open.
     """
     formats = formats_for(data, FORMATS, param)
-    with decoder_errors(param), Pillow.open(io.BytesIO(data), formats=formats) as image:
+    with quiet(), decoder_errors(param), Pillow.open(io.BytesIO(data), formats=formats) as image:
         check_pixels(image.width, image.height, param)
         yield image
 
