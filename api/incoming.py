@@ -15,11 +15,24 @@ from forebay.processor import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A media item as the caller sent it."""
+    """A media item as the caller sent it.
+
+    Attributes:
+        text: what stands for its bytes; empty where ``frames`` do.
+        frames: the pictures of a list that is one video, each with its place.
+        fps: how many of them are shown a second.
+    """
 
     modality: Modality
     text: str
     param: str
+    frames: tuple[Source, ...] = ()
+    fps: float = 0.0
+
+    @property
+    def leaves(self) -> tuple[Source, ...]:
+        """What has bytes of its own."""
+        return self.frames or (self,)
 
 
 @dataclass(frozen=True, slots=True)

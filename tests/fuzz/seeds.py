@@ -15,6 +15,7 @@ import numpy as np
 import soundfile
 from PIL import Image as Pillow
 
+from handoff.reel import Reel
 from tests.support.sounds import sounding, tone
 from tests.support.videos import encoded, shades
 from workers.decode.quiet import quiet
@@ -126,7 +127,9 @@ def videos() -> Seeds:
     made.append(("fragments", encoded(shades(6), container={"movflags": "frag_keyframe+empty_moov"}, g="3", bf="2")))
     made.append(("uneven", encoded(shades(4), kind="matroska", times_ms=[0, 40, 50, 300])))
     made.append(("with sound", sounding(tone(0.1), video=True)))
-    return (*made, ("webp", animation("WEBP")), ("gif alpha", animation("GIF")))
+    pictures = dict(images())
+    reel = Reel((pictures["jpeg"], pictures["png"], pictures["webp"]), 2.0)
+    return (*made, ("webp", animation("WEBP")), ("gif alpha", animation("GIF")), ("list of frames", reel.pack()))
 
 
 @cache
@@ -172,7 +175,7 @@ def bodies() -> Seeds:
     native = {
         "text": ["a<image>", "b"],
         "image_data": [[pixel, {"url": "http://example.org/a.png"}], None],
-        "video_data": [None, pixel],
+        "video_data": [None, {"frames": [pixel, {"url": pixel}], "fps": 4}],
         "audio_data": None,
         "mm_hashes": None,
         "sampling_params": {"max_new_tokens": 4, "temperature": 0.5, "stop": ["x"], "n": 2},
@@ -192,7 +195,7 @@ def bodies() -> Seeds:
     parts = [
         {"type": "text", "text": "hello"},
         {"type": "image_url", "image_url": {"url": pixel, "detail": "low"}},
-        {"type": "video_url", "video_url": pixel},
+        {"type": "video_url", "video_url": {"frames": [pixel, pixel], "fps": 0.5}},
         {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
     ]
     chat = {

@@ -16,7 +16,9 @@ from billiard.exceptions import SoftTimeLimitExceeded
 
 from forebay.errors import Rejected
 from forebay.media import Clip
+from handoff.reel import is_reel
 from workers.decode.container import open_video, video_errors
+from workers.decode.reel import reel_frames, scan_reel
 from workers.decode.scan import Scan, scan_video
 from workers.decode.upright import Pixels, Upright
 from workers.decode.video_limits import check_sampled
@@ -100,6 +102,8 @@ def outline_video(data: bytes, choose: Choose, param: str, *, salvage: bool = Fa
 
 
 def _scan(data: bytes, param: str) -> Scan:
+    if is_reel(data):
+        return scan_reel(data, param)
     return scan_webp(data, param) if is_animated_webp(data) else scan_video(data, param)
 
 
@@ -150,7 +154,10 @@ def _pictures(data: bytes, scan: Scan, param: str) -> Iterator[Picture]:
         _BrokenError: the decoder can go no further.
     """
     try:
-        yield from webp_frames(data) if is_animated_webp(data) else _stream_frames(data, scan, param)
+        if is_reel(data):
+            yield from reel_frames(data, param)
+        else:
+            yield from webp_frames(data) if is_animated_webp(data) else _stream_frames(data, scan, param)
     except (Rejected, MemoryError, SoftTimeLimitExceeded):  # not the file's fault
         raise
     except Exception as error:  # a codec raises whatever its author chose; the file is to blame all the same
