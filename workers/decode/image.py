@@ -50,7 +50,10 @@ def decode_image(data: bytes, param: str) -> Pixels:
             return pixels
     with opened(data, param) as image:
         _check_depth(image, param)
+        told = image.size
         image.load()
+        if image.size != told:  # libheif allows it, and only the header's size has been checked
+            raise ValueError(f"{image.size} pixels, where the header says {told}")
         if has_wide_key(data, image):
             unmask(data, image)
         return _rgb(image)

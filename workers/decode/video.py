@@ -19,6 +19,7 @@ from forebay.media import Clip
 from handoff.reel import is_reel
 from workers.decode.container import open_video, video_errors
 from workers.decode.reel import reel_frames, scan_reel
+from workers.decode.route import Route, routed_frames
 from workers.decode.scan import Scan, scan_video
 from workers.decode.upright import Pixels, Upright
 from workers.decode.video_limits import check_sampled
@@ -119,6 +120,10 @@ def _chosen(scan: Scan, choose: Choose, param: str) -> tuple[int, ...]:
 
 def _take(data: bytes, scan: Scan, indices: tuple[int, ...], param: str) -> tuple[Pixels | None, int]:
     """The frames, ``None`` when the video ends before the last of them; and how many were decoded on the way."""
+    if scan.route is not None and scan.route.skips(indices):
+        routed = _take_routed(data, scan, scan.route, indices, param)
+        if routed is not None:
+            return routed, indices[-1] + 1
     frames = np.empty((len(indices), scan.clip.height, scan.clip.width, 3), np.uint8)
     decoded = taken = 0
     try:
@@ -136,6 +141,20 @@ def _take(data: bytes, scan: Scan, indices: tuple[int, ...], param: str) -> tupl
     except _BrokenError as error:
         raise _damaged(decoded, scan, param) from error
     return None, decoded
+
+
+def _take_routed(data: bytes, scan: Scan, route: Route, indices: tuple[int, ...], param: str) -> Pixels | None:
+    """The frames, and of the others only those decoded that they need; ``None`` where that does not come out right."""
+    frames = np.empty((len(indices), scan.clip.height, scan.clip.width, 3), np.uint8)
+    converter, places = VideoReformatter(), np.asarray(indices)
+    try:
+        for number, frame in routed_frames(data, route, sorted(set(indices)), param):
+            frames[places == number] = _picture(frame, scan.upright, scan.clip, converter)()
+    except (Rejected, MemoryError, SoftTimeLimitExceeded):  # not the file's fault
+        raise
+    except Exception:  # noqa: BLE001 - damage, whatever it raises, is judged by who decodes everything
+        return None
+    return frames
 
 
 def _count(pictures: Iterator[Picture]) -> int:
