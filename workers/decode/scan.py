@@ -87,10 +87,15 @@ def scan_video(data: bytes, param: str) -> Scan:
         upright = Upright.of(first)
         width, height = upright.size(first.width, first.height)
         clip = Clip(len(times), _fps(stream, times, end), end - times[0], width, height, upright.rotation)
-        cut = packets.broke or packets.count < stream.frames or is_cut(data)
-        announced = stream.frames or round((container.duration or 0) / _MICROSECONDS * clip.fps)
+        cut = packets.broke or packets.count < _listed(stream, demuxer) or is_cut(data)
+        announced = _listed(stream, demuxer) or round((container.duration or 0) / _MICROSECONDS * clip.fps)
         route = None if cut else packets.route()
         return Scan(clip, tuple(times), upright, max(announced, len(times)), cut, demuxer == MOV, route)
+
+
+def _listed(stream: VideoStream, demuxer: str | None) -> int:
+    """Packets that there should be: of an MP4 without those that its edit list leaves out."""
+    return min(stream.frames, len(stream.index_entries)) if demuxer == MOV else stream.frames
 
 
 class _Packets:
