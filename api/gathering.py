@@ -13,6 +13,7 @@ from pathlib import Path
 from api.fetch.budget import Budget
 from api.fetch.fetcher import Fetcher
 from api.fetch.files import read_file
+from api.fetch.shared import Shared
 from api.incoming import Source
 from api.sources import resolve as resolve_inline
 from api.sources import scheme_of
@@ -46,6 +47,7 @@ class Gathering:
     file_roots: Sequence[Path]
     budget: Budget
     sources: Sequence[Source] = ()
+    shared: Shared = field(default_factory=Shared)
     _found: dict[str, Gathered] = field(default_factory=dict)
 
     @property
@@ -133,13 +135,32 @@ class Gathering:
             self._found[one.param] = Gathered(replace(got.ref, modality=one.modality, param=one.param), got.data)
 
     async def _fetch(self, source: Source, left_s: float) -> None:
-        if scheme_of(source.text) == "file":
-            data = await asyncio.to_thread(read_file, source.text, source.param, self.file_roots, self.budget)
-        else:
-            data = await self.fetcher.fetch(source.text, source.param, self.budget, left_s)
+        data = await self._shared_bytes(source, left_s)
         if not data:
             raise Rejected("empty_media", f"{source.param} is empty", param=source.param)
         self._found[source.param] = await asyncio.to_thread(_gathered, source, data)
+
+    async def _shared_bytes(self, source: Source, left_s: float) -> bytes:
+        """What a source names; what several prompts of a call name at the same place is transferred for one of them."""
+        name = source.text, source.param
+        if name not in self.shared.names:
+            return await self._bytes(source, left_s)
+        is_ours = False
+
+        async def transfer() -> bytes:
+            nonlocal is_ours
+            is_ours = True
+            return await self._bytes(source, left_s)
+
+        data = await self.shared.get(name, transfer)
+        if not is_ours:
+            self.budget.charge(source.param, len(data), len(data))
+        return data
+
+    async def _bytes(self, source: Source, left_s: float) -> bytes:
+        if scheme_of(source.text) == "file":
+            return await asyncio.to_thread(read_file, source.text, source.param, self.file_roots, self.budget)
+        return await self.fetcher.fetch(source.text, source.param, self.budget, left_s)
 
     async def store_all(self) -> None:
         """Put into the store what it has not.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from api.fetch.shared import Name, Shared
 from api.tenants import ANYBODY, Tenant
 from forebay.errors import Rejected
 from forebay.features import Modality
@@ -52,6 +54,8 @@ class Incoming:
     timeout_ms: int | None = None
     features: str = "sha256"
     tenant: Tenant = ANYBODY
+    shared: Shared = field(default_factory=Shared)
+    """The transfers of its call."""
 
 
 Slot = Incoming | Rejected
@@ -68,7 +72,9 @@ class Call:
 
     def of(self, tenant: Tenant) -> Call:
         """The same, with its tenant and an id on every request, so that whatever goes wrong can be told by it."""
-        return replace(self, slots=tuple(_owned(slot, tenant) for slot in self.slots))
+        named = Counter(name for slot in self.slots for name in _names(slot))
+        shared = Shared([name for name, prompts in named.items() if prompts > 1])
+        return replace(self, slots=tuple(_owned(slot, tenant, shared) for slot in self.slots))
 
     @property
     def only(self) -> Incoming:
@@ -78,7 +84,13 @@ class Call:
         return slot
 
 
-def _owned(slot: Slot, tenant: Tenant) -> Slot:
+def _names(slot: Slot) -> set[Name]:
+    """Everything that a prompt has from somewhere, once."""
+    sources = () if isinstance(slot, Rejected) else slot.sources
+    return {(leaf.text, leaf.param) for source in sources for leaf in source.leaves}
+
+
+def _owned(slot: Slot, tenant: Tenant, shared: Shared) -> Slot:
     if isinstance(slot, Rejected):
         return slot
-    return replace(slot, rid=slot.rid or secrets.token_hex(16), tenant=tenant)
+    return replace(slot, rid=slot.rid or secrets.token_hex(16), tenant=tenant, shared=shared)

@@ -185,3 +185,30 @@ async def test_frames_that_are_too_much_together_are_refused(open_to_loopback, c
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "media_too_large")
         expected = f"video_data: its frames are at least {size} bytes; the limit is {2 * len(PICTURE)}"
         assert answer.json()["error"]["message"] == expected
+
+
+async def test_a_url_for_every_prompt_of_a_batch_is_fetched_once(open_to_loopback, client, keys, staff: Staff):
+    """Every prompt has it, and what is at another place of the body is another item."""
+    announce(client, keys)
+    async with listening({"/a": ok(PICTURE), "/b": ok(b"other")}) as there:
+        sent = {"text": ["one", "two", "three"], "image_data": there.url("/a")}
+        each = {**sent, "image_data": [there.url("/b")] * 3}
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+            for body in (sent, each):
+                assert (await http.post("/v1/requests", json=body)).status_code == 202
+
+    told = [staff.next_task("interactive")[1].media[0].digest for _ in range(6)]
+    assert sorted(told) == sorted([digest_of(PICTURE)] * 3 + [digest_of(b"other")] * 3)
+    assert sorted(there.paths) == ["/a", "/b", "/b", "/b"]
+
+
+async def test_a_url_that_is_gone_is_every_prompts_answer(open_to_loopback, client, keys):
+    """Asked for once; nobody waits for it again."""
+    announce(client, keys)
+    async with listening({"/gone": status(410)}) as there:
+        body = {"text": ["one", "two"], "image_data": there.url("/gone")}
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+            answers = (await http.post("/generate", json=body)).json()
+
+    assert [answer["error"]["code"] for answer in answers] == ["media_unavailable"] * 2
+    assert there.paths == ["/gone"]
