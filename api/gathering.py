@@ -15,8 +15,8 @@ from api.fetch.fetcher import Fetcher
 from api.fetch.files import read_file
 from api.fetch.shared import Shared
 from api.incoming import Source
+from api.sources import FETCHED, scheme_of
 from api.sources import resolve as resolve_inline
-from api.sources import scheme_of
 from api.tasks import end
 from api.tenants import Tenant
 from api.uploads import Uploads, is_digest
@@ -27,7 +27,6 @@ from handoff.media import RedisStore
 from handoff.reel import Reel
 
 _OFF_LOOP_BYTES = 256 << 10  # hashing and writing more than this would hold up other requests
-_FETCHED = ("http", "https", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Gathering:
         for one in self._leaves:
             if is_digest(one.text):
                 self._found[one.param] = await self._upload(one, tenant)
-        inline = [one for one in self._leaves if not is_digest(one.text) and scheme_of(one.text) not in _FETCHED]
+        inline = [one for one in self._leaves if not is_digest(one.text) and scheme_of(one.text) not in FETCHED]
         if sum(len(one.text) for one in inline) <= _OFF_LOOP_BYTES * 2:
             self._take_inline(inline)
         else:

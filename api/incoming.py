@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api.fetch.shared import Name, Shared
+from api.sources import FETCHED, scheme_of
 from api.tenants import ANYBODY, Tenant
 from forebay.errors import Rejected
 from forebay.features import Modality
@@ -73,7 +74,7 @@ class Call:
     def of(self, tenant: Tenant) -> Call:
         """The same, with its tenant and an id on every request, so that whatever goes wrong can be told by it."""
         named = Counter(name for slot in self.slots for name in _names(slot))
-        shared = Shared([name for name, prompts in named.items() if prompts > 1])
+        shared = Shared({name for name, prompts in named.items() if prompts > 1})
         return replace(self, slots=tuple(_owned(slot, tenant, shared) for slot in self.slots))
 
     @property
@@ -85,9 +86,10 @@ class Call:
 
 
 def _names(slot: Slot) -> set[Name]:
-    """Everything that a prompt has from somewhere, once."""
+    """Everything that is to be fetched for a prompt, once."""
     sources = () if isinstance(slot, Rejected) else slot.sources
-    return {(leaf.text, leaf.param) for source in sources for leaf in source.leaves}
+    leaves = (leaf for source in sources for leaf in source.leaves)
+    return {(leaf.text, leaf.param) for leaf in leaves if scheme_of(leaf.text) in FETCHED}
 
 
 def _owned(slot: Slot, tenant: Tenant, shared: Shared) -> Slot:

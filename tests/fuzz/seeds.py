@@ -128,7 +128,7 @@ def videos() -> Seeds:
     made.append(("uneven", encoded(shades(4), kind="matroska", times_ms=[0, 40, 50, 300])))
     made.append(("with sound", sounding(tone(0.1), video=True)))
     pictures = dict(images())
-    reel = Reel((pictures["jpeg"], pictures["png"], pictures["webp"]), 2.0)
+    reel = Reel((pictures["jpeg"], pictures["png alpha"], pictures["avif"]), 2.0)
     return (*made, ("webp", animation("WEBP")), ("gif alpha", animation("GIF")), ("list of frames", reel.pack()))
 
 

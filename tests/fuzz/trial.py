@@ -51,6 +51,7 @@ def _wrong(error: Rejected, target: Target) -> str:
         return f"the code {error.code} is unknown"
     if not 400 <= error.status < 500:
         return f"{error.code} has status {error.status}"
-    if target.names_item and not (error.message.startswith(PARAM) and error.param == PARAM):
+    place = error.param or ""
+    if target.names_item and not (place.startswith(PARAM) and error.message.startswith(place)):
         return f"{error.code} does not name the item: {error.message[:100]!r}"
     return ""

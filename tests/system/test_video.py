@@ -129,3 +129,17 @@ def test_frames_of_two_sizes_are_a_mistake_that_names_both(http):
 
     assert (error.status_code, error.json()["error"]["code"]) == (400, "unsuitable_video")
     assert error.json()["error"]["message"] == "video_data.frames[3] is 64x50 pixels, the first frame 64x48"
+
+
+def test_each_video_of_a_request_has_its_own_rate(http):
+    """C030: planned as made; a list for another number of videos is refused with both lengths."""
+    video = body()["video_data"]
+    asked = {"model": "qwen2-vl", "text": QUESTION + QUESTION, "video_data": [video, video]}
+    plan = http.post("/v1/plan", json={**asked, "multimodal_video_fps": [5, 10]}).json()
+    made = http.post("/v1/preprocess", json={**asked, "multimodal_video_fps": [5, 10]}).json()
+    refused = http.post("/v1/preprocess", json={**asked, "multimodal_video_fps": [5, 10, 2.5]})
+
+    grids = [[item["model_specific_data"]["video_grid_thw"][0] for item in one["items"]] for one in (plan, made)]
+    assert grids == [[5, 10], [5, 10]]
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "length_mismatch")
+    assert refused.json()["error"]["message"] == "multimodal_video_fps has 3 entries for 2 videos: [5, 10, 2.5]"
