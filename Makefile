@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 MODELS := examples/efficientnet_lite0 examples/whisper_tiny_en
 
-.PHONY: help demo test test-unit test-long kill-run chaos chaos-compare lint types check bench parity format clean
+.PHONY: help demo test test-unit test-long fuzz kill-run chaos chaos-compare lint types check bench parity format clean
 
 help:                ## What there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*##/\t/' | expand -t 14
@@ -23,6 +23,9 @@ test-unit: $(VENV)/.test ## The rooms' tests that need no service
 
 test-long: $(VENV)/.test ## The long forms: ten thousand walks, all orders of steps, two thousand generated calls
 	FOREBAY_LONG_TESTS=1 $(BIN)/pytest tests/handoff tests/system/test_openapi.py -k "machine or interleavings or openapi"
+
+fuzz: $(VENV)/.test ## Bytes in disorder for every decoder, twenty minutes; FOR=seconds, SEED=n
+	$(BIN)/python -m tests.fuzz.run --seconds $(or $(FOR),1200) --seed $(or $(SEED),0)
 
 kill-run: $(VENV)/.test ## Ten minutes of killing everybody at random; FOR=seconds, SEED=n
 	$(BIN)/python -m tests.system.kill_run --seconds $(or $(FOR),600) --seed $(or $(SEED),0)

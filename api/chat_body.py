@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api import columns
 from api.incoming import Call, Incoming, Source
 from api.limits import Limits
+from api.reels import is_reel, read_reel
 from api.schema import json_type, read_json, read_known
 from forebay import extensions
 from forebay.chat import Chat
@@ -146,8 +147,12 @@ class _Conversation:
         if reader is None:
             raise _bad(f"{path}.type", f"must be text or one of {', '.join(_MEDIA_PARTS)}")
         modality, read = reader
-        text, param = read(part, path)
-        self.media[modality].append(Source(modality, text, param))
+        if is_reel(part.get(kind), modality):
+            source = read_reel(part[kind], f"{path}.{kind}")
+        else:
+            text, param = read(part, path)
+            source = Source(modality, text, param)
+        self.media[modality].append(source)
         return {"type": str(modality)}
 
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from api.fetch.budget import Budget
 from api.fetch.fetcher import Fetcher
 from api.fetch.files import read_file
+from api.fetch.shared import Shared
 from api.incoming import Source
+from api.sources import FETCHED, scheme_of
 from api.sources import resolve as resolve_inline
-from api.sources import scheme_of
 from api.tasks import end
 from api.tenants import Tenant
 from api.uploads import Uploads, is_digest
@@ -23,9 +24,9 @@ from forebay.errors import Rejected
 from forebay.media import digest_of
 from forebay.task import MediaRef
 from handoff.media import RedisStore
+from handoff.reel import Reel
 
 _OFF_LOOP_BYTES = 256 << 10  # hashing and writing more than this would hold up other requests
-_FETCHED = ("http", "https", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,27 @@ class Gathering:
     file_roots: Sequence[Path]
     budget: Budget
     sources: Sequence[Source] = ()
+    shared: Shared = field(default_factory=Shared)
     _found: dict[str, Gathered] = field(default_factory=dict)
 
     @property
     def has_all(self) -> bool:
         """Whether nothing is left to fetch."""
-        return len(self._found) == len(self.sources)
+        return all(one.param in self._found for one in self._leaves)
+
+    @property
+    def _leaves(self) -> list[Source]:
+        """Everything that has bytes of its own: items, and the frames of those that are lists."""
+        return [leaf for one in self.sources for leaf in one.leaves]
 
     @property
     def items(self) -> list[Gathered]:
-        """What there is, in the caller's order."""
+        """What there is, in the caller's order; a list of frames once it is stored."""
         return [self._found[one.param] for one in self.sources if one.param in self._found]
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.ref.size_bytes for one in self._found.values())
+        return sum(self._found[one.param].ref.size_bytes for one in self._leaves if one.param in self._found)
 
     async def begin(self, tenant: Tenant) -> None:
         """Find what the body has, and uploads.
@@ -68,14 +75,23 @@ class Gathering:
             Rejected: a source is none, is too large, or names an upload that the tenant has not.
             Failed: Redis cannot be reached.
         """
-        for one in self.sources:
+        for one in self._leaves:
             if is_digest(one.text):
                 self._found[one.param] = await self._upload(one, tenant)
-        inline = [one for one in self.sources if not is_digest(one.text) and scheme_of(one.text) not in _FETCHED]
+        inline = [one for one in self._leaves if not is_digest(one.text) and scheme_of(one.text) not in FETCHED]
         if sum(len(one.text) for one in inline) <= _OFF_LOOP_BYTES * 2:
             self._take_inline(inline)
         else:
             await asyncio.to_thread(self._take_inline, inline)
+        self._check_lists()
+
+    def _check_lists(self) -> None:
+        """Refuse a list of frames that together are more than an item may be."""
+        for one in self.sources:
+            size = sum(self._found[leaf.param].ref.size_bytes for leaf in one.frames if leaf.param in self._found)
+            if size > self.budget.item_limit:
+                message = f"{one.param}: its frames are at least {size} bytes; the limit is {self.budget.item_limit}"
+                raise Rejected("media_too_large", message, param=one.param, status=413)
 
     def _take_inline(self, sources: Sequence[Source]) -> None:
         for one in sources:
@@ -92,28 +108,58 @@ class Gathering:
         return Gathered(MediaRef(source.modality, upload.digest, upload.size_bytes, source.param), None)
 
     async def fetch_rest(self, left_s: float) -> None:
-        """Fetch what is elsewhere, side by side. The first that fails ends the others.
+        """Fetch what is elsewhere, side by side, and each of it once. The first that fails ends the others.
 
         Raises:
             Rejected: it is not there, blocked, or too large.
             Failed: whoever has it does not answer.
         """
-        rest = [one for one in self.sources if one.param not in self._found]
-        tasks = [asyncio.ensure_future(self._fetch(one, left_s)) for one in rest]
+        rest: dict[str, list[Source]] = {}
+        for leaf in self._leaves:
+            if leaf.param not in self._found:
+                rest.setdefault(leaf.text, []).append(leaf)
+        tasks = [asyncio.ensure_future(self._fetch_for(alike, left_s)) for alike in rest.values()]
         try:
             for one in asyncio.as_completed(tasks):
                 await one
+                self._check_lists()
         finally:
             await end(*tasks)
 
+    async def _fetch_for(self, alike: Sequence[Source], left_s: float) -> None:
+        """Fetch what several places name."""
+        await self._fetch(alike[0], left_s)
+        got = self._found[alike[0].param]
+        for one in alike[1:]:
+            self._found[one.param] = Gathered(replace(got.ref, modality=one.modality, param=one.param), got.data)
+
     async def _fetch(self, source: Source, left_s: float) -> None:
-        if scheme_of(source.text) == "file":
-            data = await asyncio.to_thread(read_file, source.text, source.param, self.file_roots, self.budget)
-        else:
-            data = await self.fetcher.fetch(source.text, source.param, self.budget, left_s)
+        data = await self._shared_bytes(source, left_s)
         if not data:
             raise Rejected("empty_media", f"{source.param} is empty", param=source.param)
         self._found[source.param] = await asyncio.to_thread(_gathered, source, data)
+
+    async def _shared_bytes(self, source: Source, left_s: float) -> bytes:
+        """What a source names; what several prompts of a call name at the same place is transferred for one of them."""
+        name = source.text, source.param
+        if name not in self.shared.names:
+            return await self._bytes(source, left_s)
+        is_ours = False
+
+        async def transfer() -> bytes:
+            nonlocal is_ours
+            is_ours = True
+            return await self._bytes(source, left_s)
+
+        data = await self.shared.get(name, transfer)
+        if not is_ours:
+            self.budget.charge(source.param, len(data), len(data))
+        return data
+
+    async def _bytes(self, source: Source, left_s: float) -> bytes:
+        if scheme_of(source.text) == "file":
+            return await asyncio.to_thread(read_file, source.text, source.param, self.file_roots, self.budget)
+        return await self.fetcher.fetch(source.text, source.param, self.budget, left_s)
 
     async def store_all(self) -> None:
         """Put into the store what it has not.
@@ -122,6 +168,9 @@ class Gathering:
             Failed: it is full, or cannot be reached.
         """
         store = self.uploads.store
+        for source in self.sources:
+            if source.frames:
+                self._found[source.param] = await asyncio.to_thread(self._join, source)
         for one in self.items:
             if one.data is None:
                 continue
@@ -129,6 +178,13 @@ class Gathering:
                 await asyncio.to_thread(store.put, one.ref.digest, one.data)
             else:
                 store.put(one.ref.digest, one.data)
+
+    def _join(self, source: Source) -> Gathered:
+        """The one item that a list of frames is."""
+        found = [self._found[leaf.param] for leaf in source.frames]
+        store = self.uploads.store
+        files = tuple(store.get(one.ref.digest) if one.data is None else one.data for one in found)
+        return _gathered(source, Reel(files, source.fps).pack())
 
 
 def _gathered(source: Source, data: bytes) -> Gathered:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from api.fetch.shared import Name, Shared
+from api.sources import FETCHED, scheme_of
 from api.tenants import ANYBODY, Tenant
 from forebay.errors import Rejected
 from forebay.features import Modality
@@ -15,11 +18,24 @@ from forebay.processor import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A media item as the caller sent it."""
+    """A media item as the caller sent it.
+
+    Attributes:
+        text: what stands for its bytes; empty where ``frames`` do.
+        frames: the pictures of a list that is one video, each with its place.
+        fps: how many of them are shown a second.
+    """
 
     modality: Modality
     text: str
     param: str
+    frames: tuple[Source, ...] = ()
+    fps: float = 0.0
+
+    @property
+    def leaves(self) -> tuple[Source, ...]:
+        """What has bytes of its own."""
+        return self.frames or (self,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +55,8 @@ class Incoming:
     timeout_ms: int | None = None
     features: str = "sha256"
     tenant: Tenant = ANYBODY
+    shared: Shared = field(default_factory=Shared)
+    """The transfers of its call."""
 
 
 Slot = Incoming | Rejected
@@ -55,7 +73,9 @@ class Call:
 
     def of(self, tenant: Tenant) -> Call:
         """The same, with its tenant and an id on every request, so that whatever goes wrong can be told by it."""
-        return replace(self, slots=tuple(_owned(slot, tenant) for slot in self.slots))
+        named = Counter(name for slot in self.slots for name in _names(slot))
+        shared = Shared({name for name, prompts in named.items() if prompts > 1})
+        return replace(self, slots=tuple(_owned(slot, tenant, shared) for slot in self.slots))
 
     @property
     def only(self) -> Incoming:
@@ -65,7 +85,14 @@ class Call:
         return slot
 
 
-def _owned(slot: Slot, tenant: Tenant) -> Slot:
+def _names(slot: Slot) -> set[Name]:
+    """Everything that is to be fetched for a prompt, once."""
+    sources = () if isinstance(slot, Rejected) else slot.sources
+    leaves = (leaf for source in sources for leaf in source.leaves)
+    return {(leaf.text, leaf.param) for leaf in leaves if scheme_of(leaf.text) in FETCHED}
+
+
+def _owned(slot: Slot, tenant: Tenant, shared: Shared) -> Slot:
     if isinstance(slot, Rejected):
         return slot
-    return replace(slot, rid=slot.rid or secrets.token_hex(16), tenant=tenant)
+    return replace(slot, rid=slot.rid or secrets.token_hex(16), tenant=tenant, shared=shared)

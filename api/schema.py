@@ -33,7 +33,10 @@ class GenerateBody(BaseModel):
         description="An image, or a list of them: base64, a data: URL, or {'url': …}. In a batch one for all, or a "
         "list with an entry, or a list of entries, for each prompt.",
     )
-    video_data: Any = Field(None, description="Videos, in the same shapes.")
+    video_data: Any = Field(
+        None,
+        description="Videos, in the same shapes; an object {'frames': […], 'fps': 2} is a list of pictures.",
+    )
     audio_data: Any = Field(None, description="Recordings, in the same shapes.")
     mm_hashes: list[str] | list[list[str] | None] | None = Field(
         None, description="Identities of the items, hexadecimal, instead of ours; in a batch a list for each prompt."

@@ -7,6 +7,7 @@ from typing import Any
 
 from api.incoming import Source
 from api.limits import Limits
+from api.reels import is_reel, read_reel
 from api.schema import json_type
 from forebay.errors import Rejected
 from forebay.features import Modality
@@ -68,8 +69,7 @@ def _check_not_mixed(values: Sequence[Any], name: str) -> None:
 
 
 def _check_broadcast(value: Any, name: str, prompts: int, limits: Limits) -> None:
-    text = value.get("url") if isinstance(value, dict) else value
-    size = len(text) if isinstance(text, str) else 0
+    size = _characters(value)
     if size * prompts > limits.broadcast_bytes:
         message = (
             f"{name}: one item of {size} bytes for {prompts} prompts makes {size * prompts} bytes; "
@@ -78,13 +78,28 @@ def _check_broadcast(value: Any, name: str, prompts: int, limits: Limits) -> Non
         raise Rejected("broadcast_too_large", message, param=name, status=413)
 
 
+def _characters(value: Any) -> int:
+    """Of what a value says, whatever its shape."""
+    if isinstance(value, dict):
+        return _characters(value.get("url")) + _characters(value.get("frames"))
+    if isinstance(value, list):
+        return sum(map(_characters, value))
+    return len(value) if isinstance(value, str) else 0
+
+
 def sources(items: Sequence[tuple[Any, str]], modality: Modality) -> list[Source]:
-    """The items of one request, each a string.
+    """The items of one request, each a string, or a list of frames.
 
     Raises:
         Rejected: an item that is none, by its place.
     """
-    return [Source(modality, _text(value, param), param) for value, param in items]
+    return [_source(value, param, modality) for value, param in items]
+
+
+def _source(value: Any, param: str, modality: Modality) -> Source:
+    if is_reel(value, modality):
+        return read_reel(value, param)
+    return Source(modality, _text(value, param), param)
 
 
 def _text(value: Any, param: str) -> str:

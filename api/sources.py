@@ -10,6 +10,9 @@ import pybase64
 
 from forebay.errors import Rejected
 
+FETCHED = ("http", "https", "file")
+"""Schemes of sources whose bytes are elsewhere."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _WHITESPACE = str.maketrans("", "", " \t\n\r\f")
 _URL_SAFE = str.maketrans("-_", "+/")

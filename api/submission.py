@@ -57,7 +57,9 @@ class Submission:
 
     def _gathering(self, incoming: Incoming) -> Gathering:
         budget = Budget(self.settings.max_request_bytes, self.settings.max_item_bytes)
-        return Gathering(self.uploads, self.fetcher, self.settings.file_roots, budget, incoming.sources)
+        return Gathering(
+            self.uploads, self.fetcher, self.settings.file_roots, budget, incoming.sources, incoming.shared
+        )
 
     async def submit(self, incoming: Incoming, kind: Kind) -> Submitted:
         """Send a request on its way without waiting for its end.

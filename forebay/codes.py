@@ -31,7 +31,11 @@ CODES: dict[str, Code] = {
     "invalid_form": Code(400, "A form that is none, or without its one file.", "Send one file, or the bytes alone."),
     "request_too_large": Code(413, "A request's media are more than `FOREBAY_MAX_REQUEST_BYTES`.", "Send less."),
     "field_too_large": Code(400, "A field that is carried unread is larger than 1 MiB.", "Send less."),
-    "length_mismatch": Code(400, "A list has another length than its batch.", "One entry a prompt."),
+    "length_mismatch": Code(
+        400,
+        "A list has another length than its batch, or than there are items that it is about.",
+        "One entry for each.",
+    ),
     "batch_too_large": Code(400, "More prompts than `FOREBAY_MAX_PROMPTS`.", "Split the batch."),
     "invalid_rid": Code(
         400, "A request id that is none.", "1 to 128 printable characters without spaces; not a dot or two."

@@ -17,7 +17,7 @@ from forebay.extensions import is_present
 from forebay.features import Int64Array, Item, Modality, Output, Processed, ids_array
 from forebay.layout import expand
 from forebay.media import Identity, Media
-from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, Work
+from forebay.processor import Capabilities, Processor, Prompt, Tokenizer, TypedExtensions, Work
 from forebay.validation import validate, validate_layout, validate_processed
 
 log = logging.getLogger(__name__)
@@ -50,8 +50,22 @@ def drive(
 def usual_flow(processor: Processor, work: Work, tokenizer: Tokenizer | None) -> Output:
     """Tokenize, process each item, expand the prompt, compute positions."""
     prompt = prompt_ids(work.prompt, tokenizer, processor.capabilities().vocabulary)
-    processed = [processor.process_item(media, work) for media in work.media]
+    own = extensions_by_item(processor, work.extensions, [media.modality for media in work.media])
+    processed = [
+        processor.process_item(media, replace(work, extensions=one)) for media, one in zip(work.media, own, strict=True)
+    ]
     return _assemble(processor, prompt, work.media, processed)
+
+
+def extensions_by_item(
+    processor: Processor, extensions: TypedExtensions, modalities: Sequence[Modality]
+) -> list[TypedExtensions]:
+    """For each item of a request what of its extension map is about it.
+
+    Raises:
+        Rejected: the map does not suit the items.
+    """
+    return [processor.extensions_of(extensions, modalities, number) for number in range(len(modalities))]
 
 
 def drive_item(processor: Processor, capabilities: Capabilities, media: Media, work: Work) -> Processed:

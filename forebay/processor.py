@@ -194,6 +194,24 @@ class Processor(ABC):
         """A tokenizer of the processor's own; ``None`` takes ``tokenizer.json`` of the model folder, if any."""
         return None
 
+    def extensions_of(
+        self, extensions: TypedExtensions, modalities: Sequence[Modality], number: int
+    ) -> TypedExtensions:
+        """What of a request's extension map is about one of its items; all of it, where nothing is said item by item.
+
+        ``sample_frames``, ``plan_with`` and ``process_item`` get what this returns, and an item is cached by it. Who
+        overrides ``process`` sees the whole map there.
+
+        Args:
+            extensions: the map as the processor's own model sees it.
+            modalities: what the request's items are, in their order.
+            number: which of them it is.
+
+        Raises:
+            Rejected: the map does not suit the items.
+        """
+        return extensions
+
     def sample_frames(self, clip: Clip, extensions: TypedExtensions) -> Sequence[int]:
         """Which frames of a video it wants, ascending; only these are decoded to pixels. No look at the content.
 

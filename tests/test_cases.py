@@ -67,6 +67,10 @@ CASES: dict[str, tuple[str, list[str]]] = MEDIA_CASES | {
     "C029": ("a rotation in the display matrix", [f"{CLIPS}::test_the_display_matrix_is_applied_once"]),
     "C030": ("images and videos mixed, each video with its own rate", [
         f"{FILMS}::test_seconds_a_group_are_each_videos_own",
+        f"{FILMS}::test_a_list_of_rates_is_one_for_each_video",
+        f"{FILMS}::test_a_list_of_rates_for_other_videos_is_refused_with_both_lengths",
+        f"{FILMS_PARITY}::test_each_video_of_a_request_may_have_a_rate_of_its_own",
+        "tests/system/test_video.py::test_each_video_of_a_request_has_its_own_rate",
         f"{FILMS_PARITY}::test_prompts_of_images_and_videos_are_equal_to_the_last_position",
     ]),
     # Positions.

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from forebay.drive import check_items, check_length, drive, drive_prompt, prompt_ids, typed_extensions
+from forebay.drive import (
+    check_items,
+    check_length,
+    drive,
+    drive_prompt,
+    extensions_by_item,
+    prompt_ids,
+    typed_extensions,
+)
 from forebay.errors import Failed, Problem, Rejected
 from forebay.features import Item, Output
 from forebay.media import Media
@@ -208,11 +216,13 @@ class Driver:
         """The result, and which of its items came from the cache."""
         loaded, extensions = self._checked(job)
         self._planner.check_context(job.body, loaded, extensions)
+        own = extensions_by_item(loaded.processor, extensions, [ref.modality for ref in job.body.media])
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
-            return self._through_cache(job, loaded, extensions, self.cache)
-        media = tuple(self.loader.load(ref, loaded, extensions, job.timings) for ref in job.body.media)
+            return self._through_cache(job, loaded, own, self.cache)
+        media = self.loader.load_all(job.body.media, loaded, own, job.timings)
         with job.timings.stage("reserve"):
-            job.reservation.reserve(sum(_aligned_bytes(loaded, one, extensions) for one in media))
+            sizes = (_aligned_bytes(loaded, one, said) for one, said in zip(media, own, strict=True))
+            job.reservation.reserve(sum(sizes))
         work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
         with job.timings.stage("process"):
             output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
@@ -255,7 +265,7 @@ class Driver:
         self._end(job.task.rid, Fence.owner(job.attempt, self.owner), End.done(result))
 
     def _through_cache(
-        self, job: Job, loaded: LoadedProcessor, extensions: TypedExtensions, cache: FeatureCache
+        self, job: Job, loaded: LoadedProcessor, own: Sequence[TypedExtensions], cache: FeatureCache
     ) -> tuple[Output, list[bool]]:
         with job.timings.stage("process"):
             prompt = prompt_ids(prompt_of(job.body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
@@ -264,8 +274,8 @@ class Driver:
             cache=cache,
             reservation=job.reservation,
             loaded=loaded,
-            extensions=extensions,
-            load=lambda ref: self.loader.load(ref, loaded, extensions, job.timings),
+            extensions=own,
+            load=lambda ref, said: self.loader.load(ref, loaded, said, job.timings),
             timings=job.timings,
             rid=job.task.rid,
             attempt=job.attempt,

@@ -37,15 +37,16 @@ class Items:
     """Prepares the items of one attempt at one request.
 
     Attributes:
-        load: fetches and decodes a reference.
+        extensions: for each item what of the request's extension map is about it.
+        load: fetches and decodes a reference, as what is about it wants it.
         give_up_at: ``time.monotonic()`` after which an item is no longer waited for, but made.
     """
 
     cache: FeatureCache
     reservation: Reservation
     loaded: LoadedProcessor
-    extensions: TypedExtensions
-    load: Callable[[MediaRef], Media]
+    extensions: Sequence[TypedExtensions]
+    load: Callable[[MediaRef, TypedExtensions], Media]
     timings: Timings
     rid: str
     attempt: int
@@ -54,6 +55,7 @@ class Items:
     """Before the items' tokens are in; room for ids and positions is taken with the items'."""
     video_salvage: bool = False
     """Whether ``load`` takes a damaged video for what decodes of it."""
+    _own: dict[bytes, TypedExtensions] = field(default_factory=dict)
     _ready: dict[bytes, Prepared] = field(default_factory=dict)
     _flights: dict[bytes, Flight] = field(default_factory=dict)
     _media: dict[bytes, Media] = field(default_factory=dict)
@@ -68,8 +70,12 @@ class Items:
             Rejected: the caller's mistake; what was finished before stays in the cache.
             Failed: the processor's mistake, or no room in the pool.
         """
-        keys = [key_of(ref, self.loaded, self.extensions, tenant, video_salvage=self.video_salvage) for ref in refs]
+        keys = [
+            key_of(ref, self.loaded, own, tenant, video_salvage=self.video_salvage)
+            for ref, own in zip(refs, self.extensions, strict=True)
+        ]
         wanted = dict(zip(keys, refs, strict=True))
+        self._own = dict(zip(keys, self.extensions, strict=True))
         try:
             while not self._try(wanted):
                 self._wait_for_room(wanted)
@@ -141,8 +147,8 @@ class Items:
     def _load(self, key: bytes, ref: MediaRef) -> None:
         if key in self._media:
             return
-        self._media[key] = media = self.load(ref)
-        size = self.loaded.processor.feature_bytes_with(media, self.extensions)
+        self._media[key] = media = self.load(ref, self._own[key])
+        size = self.loaded.processor.feature_bytes_with(media, self._own[key])
         self._sizes[key] = with_slack(size) if size else 0
         self.reservation.check_fits(sum(self._sizes.values()))  # before the next one is decoded
 
@@ -159,7 +165,7 @@ class Items:
         return True
 
     def _make(self, media: Media, block: Block | None, key: bytes) -> Prepared:
-        work = Work(self.rid, Prompt(ids=()), (media,), self.extensions, self.reservation.empty_in(block))
+        work = Work(self.rid, Prompt(ids=()), (media,), self._own[key], self.reservation.empty_in(block))
         with self.timings.stage("process"):
             processed = drive_item(self.loaded.processor, self.loaded.capabilities, media, work)
         processed = replace(processed, model_specific={**processed.model_specific, **told_of(media)})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from forebay.features import Modality
@@ -31,6 +32,31 @@ class Loader:
     life: Owner
     limits: ItemLimits
     salvage: bool
+
+    def load_all(
+        self, refs: Sequence[MediaRef], loaded: LoadedProcessor, own: Sequence[TypedExtensions], timings: Timings
+    ) -> tuple[Media, ...]:
+        """The items of one request; the same bytes, wanted in the same way, are decoded once.
+
+        Such items share their pixels or samples, and each has its own place.
+
+        Args:
+            refs: what the request names.
+            loaded: whose items they will be.
+            own: for each item what of the extension map is about it.
+            timings: of the request.
+
+        Raises:
+            Rejected, Failed: as ``load``, of the first item that cannot be had.
+        """
+        known: dict[tuple[Modality, str, str], Media] = {}
+        media = []
+        for ref, said in zip(refs, own, strict=True):
+            key = ref.modality, ref.digest, "" if said is None else said.model_dump_json()
+            if key not in known:
+                known[key] = self.load(ref, loaded, said, timings)
+            media.append(replace(known[key], param=ref.param))
+        return tuple(media)
 
     def load(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, timings: Timings) -> Media:
         """The item as a processor gets it.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.drive import drive_prompt, prompt_ids
+from forebay.drive import drive_prompt, extensions_by_item, prompt_ids
 from forebay.errors import Failed, Rejected
 from forebay.features import Feature, Modality, Planned, Processed
 from forebay.media import Audio, Image, Media, Video
@@ -46,9 +46,9 @@ class Planner:
             Rejected: what the request itself would be refused for, as far as headers tell.
             Failed: media are gone.
         """
-        media = [self._outline(ref, loaded, extensions) for ref in body.media]
-        planned = [loaded.processor.plan_with(one, extensions) for one in media]
-        cached = self._cached(body, loaded, extensions)
+        own = extensions_by_item(loaded.processor, extensions, [ref.modality for ref in body.media])
+        media, planned = self._foreseen(body, loaded, own)
+        cached = self._cached(body, loaded, own)
         rows = [_row(ref, one, found) for ref, one, found in zip(body.media, planned, cached, strict=True)]
         size = sum(one.size_bytes for one in planned if one)
         to_make = sum(one.size_bytes for one, found in zip(planned, cached, strict=True) if one and not found)
@@ -75,14 +75,23 @@ class Planner:
         Raises:
             Rejected: ``prompt_too_long``.
         """
-        if loaded.capabilities.context_tokens is None or all(self._cached(body, loaded, extensions)):
+        if loaded.capabilities.context_tokens is None:
+            return
+        own = extensions_by_item(loaded.processor, extensions, [ref.modality for ref in body.media])
+        if all(self._cached(body, loaded, own)):
             return
         try:
-            media = [self._outline(ref, loaded, extensions) for ref in body.media]
-            _prompt_tokens(body, loaded, media, [loaded.processor.plan_with(one, extensions) for one in media])
+            _prompt_tokens(body, loaded, *self._foreseen(body, loaded, own))
         except (Rejected, Failed) as error:
             if error.code == "prompt_too_long":
                 raise
+
+    def _foreseen(
+        self, body: TaskBody, loaded: LoadedProcessor, own: Sequence[TypedExtensions]
+    ) -> tuple[list[Media], list[Planned | None]]:
+        """The items with nothing in them, and what will become of each."""
+        media = [self._outline(ref, loaded, one) for ref, one in zip(body.media, own, strict=True)]
+        return media, [loaded.processor.plan_with(one, said) for one, said in zip(media, own, strict=True)]
 
     def _outline(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
         """An item of the right size, with nothing in it."""
@@ -99,10 +108,13 @@ class Planner:
         video = outline_video(data, choose, ref.param, salvage=self.video_salvage)
         return Video(video.frames, video.indices, video.times_s, video.clip, ref.digest, 0, ref.param)
 
-    def _cached(self, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> list[bool]:
+    def _cached(self, body: TaskBody, loaded: LoadedProcessor, own: Sequence[TypedExtensions]) -> list[bool]:
         if self.cache is None or not loaded.makes_items_alone:
             return [False] * len(body.media)
-        keys = [key_of(ref, loaded, extensions, body.tenant, video_salvage=self.video_salvage) for ref in body.media]
+        keys = [
+            key_of(ref, loaded, one, body.tenant, video_salvage=self.video_salvage)
+            for ref, one in zip(body.media, own, strict=True)
+        ]
         return self.cache.has(keys)
 
 

@@ -101,6 +101,11 @@ class QwenVL(Processor):
             tokenizers.check_file(path, self.settings.special)
         return None
 
+    def extensions_of(
+        self, extensions: TypedExtensions, modalities: Sequence[Modality], number: int
+    ) -> TypedExtensions:
+        return _options(extensions).of_item(modalities, number)
+
     def sample_frames(self, clip: Clip, extensions: TypedExtensions) -> Sequence[int]:
         return self._choose(clip, _options(extensions).over(self.settings.video.sampling))
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, model_validator
 
-from forebay import Clip, Rejected
+from forebay import Clip, Failed, Modality, Rejected
 from processors.qwen_vl.geometry import Geometry
+
+_OF_VIDEOS = tuple(f"multimodal_video_{name}" for name in ("fps", "num_frames", "min_frames", "max_frames"))
+_OF_IMAGES = ("multimodal_min_pixels", "multimodal_max_pixels")
+_SHOWN = 8  # rates of a list that a message quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +28,26 @@ class Sampling:
     max_frames: int = 768
 
 
+_Rate = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+_RATE, _RATES = TypeAdapter(_Rate), TypeAdapter(tuple[_Rate, ...])
+
+
+def _rates(value: Any) -> Any:
+    """One rate, or one a video; told apart here, so that a mistake is named by its place and not by both readings."""
+    if value is None:
+        return None
+    return _RATES.validate_python(value) if isinstance(value, list | tuple) else _RATE.validate_python(value)
+
+
 class VideoOptions(BaseModel):
-    """What a request may say of its videos, and of the size of its images; what it leaves out is the model's own."""
+    """What a request may say of its videos, and of the size of its images; what it leaves out is the model's own.
+
+    ``multimodal_video_fps`` may be a list with one rate for each of its videos, in their order.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    multimodal_video_fps: float | None = Field(default=None, gt=0, le=1000, allow_inf_nan=False)
+    multimodal_video_fps: Annotated[float | tuple[float, ...] | None, PlainValidator(_rates)] = None
     multimodal_video_num_frames: int | None = Field(default=None, ge=1)
     multimodal_video_min_frames: int | None = Field(default=None, ge=1)
     multimodal_video_max_frames: int | None = Field(default=None, ge=1)
@@ -42,6 +62,23 @@ class VideoOptions(BaseModel):
         if smallest is not None and largest is not None and smallest > largest:
             raise ValueError(f"multimodal_min_pixels is {smallest}, above multimodal_max_pixels {largest}")
         return self
+
+    def of_item(self, modalities: Sequence[Modality], number: int) -> VideoOptions:
+        """What of it is about one item: nothing of videos is about an image, and of a list of rates one is.
+
+        Raises:
+            Rejected: ``length_mismatch``, a list of another length than there are videos.
+        """
+        rates, videos = self.multimodal_video_fps, modalities.count(Modality.VIDEO)
+        if isinstance(rates, tuple) and len(rates) != videos:
+            name = "multimodal_video_fps"
+            message = f"{name} has {len(rates)} entries for {videos} videos: [{_shown(rates)}]"
+            raise Rejected("length_mismatch", message, param=name)
+        if modalities[number] is Modality.IMAGE:
+            return self.model_copy(update=dict.fromkeys(_OF_VIDEOS))
+        which = modalities[:number].count(Modality.VIDEO)
+        rate = rates[which] if isinstance(rates, tuple) else rates
+        return self.model_copy(update={**dict.fromkeys(_OF_IMAGES), _OF_VIDEOS[0]: rate})
 
     def limited(self, geometry: Geometry) -> Geometry:
         """An image's limits: the request's in place of the model's; each alone counts, a largest below both.
@@ -61,12 +98,18 @@ class VideoOptions(BaseModel):
     def over(self, sampling: Sampling) -> Sampling:
         """The model's settings, with what the request says in their place."""
         fps, number = self.multimodal_video_fps, self.multimodal_video_num_frames
+        if isinstance(fps, tuple):
+            raise Failed("invalid_result", "a list of rates is for several videos; of_item tells which one counts")
         return Sampling(
             fps=sampling.fps if fps is None else fps,
             num_frames=sampling.num_frames if number is None and fps is None else number,
             min_frames=self.multimodal_video_min_frames or sampling.min_frames,
             max_frames=self.multimodal_video_max_frames or sampling.max_frames,
         )
+
+
+def _shown(rates: Sequence[float]) -> str:
+    return ", ".join(f"{rate:g}" for rate in rates[:_SHOWN]) + (", …" if len(rates) > _SHOWN else "")
 
 
 def evenly_from_first(clip: Clip, sampling: Sampling, temporal: int) -> list[int]:

@@ -14,6 +14,7 @@ from api.settings import ApiSettings
 from forebay.media import digest_of
 from handoff.media import open_store
 from handoff.moves import End
+from handoff.reel import Reel
 from tests.api.actors import Staff, announce, result
 from tests.api.callers import Caller
 from tests.api.fetch.listeners import listening, ok, says, status
@@ -151,3 +152,63 @@ async def test_files_are_read_below_their_roots_alone(settings, client, keys, st
     assert (off.status_code, off.json()["error"]["code"]) == (400, "unsupported_source")
     assert on.status_code == 202
     assert staff.next_task("interactive")[1].media[0].digest == digest_of(PICTURE)
+
+
+async def test_what_several_items_name_is_fetched_once(open_to_loopback, client, keys, staff: Staff):
+    """Each has its own place all the same, a frame of a list too."""
+    announce(client, keys)
+    async with listening({"/a": ok(PICTURE)}) as there:
+        url = there.url("/a")
+        body = {"text": "Hi", "image_data": [url, "QUJD", url], "video_data": {"frames": [url, url]}}
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+            response = await http.post("/v1/requests", json=body)
+
+    assert response.status_code == 202
+    _, told = staff.next_task("interactive")
+    assert [ref.param for ref in told.media] == ["image_data[0]", "image_data[1]", "image_data[2]", "video_data"]
+    assert told.media[0].digest == told.media[2].digest == digest_of(PICTURE)
+    assert told.media[3].digest == digest_of(Reel((PICTURE, PICTURE), 2.0).pack())
+    assert there.paths == ["/a"]
+
+
+async def test_frames_that_are_too_much_together_are_refused(open_to_loopback, client, keys):
+    """An item's limit is of all its frames, wherever they come from."""
+    announce(client, keys)
+    limits = {"max_item_bytes": 2 * len(PICTURE)}
+    async with listening({"/a": ok(PICTURE), "/b": ok(PICTURE)}) as there:
+        frames = [there.url("/a"), there.url("/b"), "QUJD"]
+        async with started(open_to_loopback(there.port, **limits)) as app, talking_to(app) as http:
+            fetched = await http.post("/generate", json={"text": "Hi", "video_data": {"frames": frames}})
+            inline = await http.post("/generate", json={"text": "Hi", "video_data": {"frames": ["QUJD" * 9] * 3}})
+
+    for answer, size in ((fetched, 2 * len(PICTURE) + 3), (inline, 81)):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "media_too_large")
+        expected = f"video_data: its frames are at least {size} bytes; the limit is {2 * len(PICTURE)}"
+        assert answer.json()["error"]["message"] == expected
+
+
+async def test_a_url_for_every_prompt_of_a_batch_is_fetched_once(open_to_loopback, client, keys, staff: Staff):
+    """Every prompt has it, and what is at another place of the body is another item."""
+    announce(client, keys)
+    async with listening({"/a": ok(PICTURE), "/b": ok(b"other")}) as there:
+        sent = {"text": ["one", "two", "three"], "image_data": there.url("/a")}
+        each = {**sent, "image_data": [there.url("/b")] * 3}
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+            for body in (sent, each):
+                assert (await http.post("/v1/requests", json=body)).status_code == 202
+
+    told = [staff.next_task("interactive")[1].media[0].digest for _ in range(6)]
+    assert sorted(told) == sorted([digest_of(PICTURE)] * 3 + [digest_of(b"other")] * 3)
+    assert sorted(there.paths) == ["/a", "/b", "/b", "/b"]
+
+
+async def test_a_url_that_is_gone_is_every_prompts_answer(open_to_loopback, client, keys):
+    """Asked for once; nobody waits for it again."""
+    announce(client, keys)
+    async with listening({"/gone": status(410)}) as there:
+        body = {"text": ["one", "two"], "image_data": there.url("/gone")}
+        async with started(open_to_loopback(there.port)) as app, talking_to(app) as http:
+            answers = (await http.post("/generate", json=body)).json()
+
+    assert [answer["error"]["code"] for answer in answers] == ["media_unavailable"] * 2
+    assert there.paths == ["/gone"]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from forebay import DType, Failed, Modality, ModelSource, Planned, Processed, Prompt, Rejected, Span, Work
-from forebay.drive import drive_prompt, typed_extensions
+from forebay.drive import drive_prompt, extensions_by_item, typed_extensions
 from forebay.features import ids_array
 from forebay.testing import check_processor, image, run_processor
 from processors.qwen_vl import Qwen2VL, Qwen3VL, Qwen25VL
 from processors.qwen_vl.geometry import Grid
 from processors.qwen_vl.mrope import Block, positions, step_of
+from processors.qwen_vl.sampling import VideoOptions
 from tests.processors.films import as_video, clip, film
 from tests.processors.pictures import noise
 
@@ -85,6 +86,42 @@ def test_options_that_cannot_be_are_refused(processor, options):
         chosen(processor, clip(9), **options)
 
     assert caught.value.code == "invalid_extensions"
+
+
+def test_a_list_of_rates_is_one_for_each_video(processor):
+    """C030: in their order, whatever stands between them; an image has none, so it is cached whatever a video wants."""
+    kinds = [Modality.VIDEO, Modality.IMAGE, Modality.VIDEO]
+    said = VideoOptions(multimodal_video_fps=[1.0, 4], multimodal_max_pixels=90_000)
+
+    first, still, second = extensions_by_item(processor, said, kinds)
+
+    assert (first, second) == (VideoOptions(multimodal_video_fps=1.0), VideoOptions(multimodal_video_fps=4.0))
+    assert still == VideoOptions(multimodal_max_pixels=90_000)
+    assert len(processor.sample_frames(clip(600), second)) == 80
+
+
+@pytest.mark.parametrize("kinds", ["v", "vvv", "i"])
+def test_a_list_of_rates_for_other_videos_is_refused_with_both_lengths(processor, kinds):
+    """Nobody knows whose they are."""
+    kinds = [Modality.VIDEO if kind == "v" else Modality.IMAGE for kind in kinds]
+    videos = kinds.count(Modality.VIDEO)
+    with pytest.raises(Rejected) as caught:
+        extensions_by_item(processor, VideoOptions(multimodal_video_fps=[1.0, 2.5]), kinds)
+
+    assert (caught.value.code, caught.value.param) == ("length_mismatch", "multimodal_video_fps")
+    assert caught.value.message == f"multimodal_video_fps has 2 entries for {videos} videos: [1, 2.5]"
+
+
+@pytest.mark.parametrize(
+    ("rates", "path"),
+    [(-1, "multimodal_video_fps"), ([2, 0], "multimodal_video_fps.1"), ([2, "x"], "multimodal_video_fps.1")],
+)
+def test_a_rate_that_cannot_be_is_named_by_its_place(processor, rates, path):
+    """Of a list, by its number."""
+    with pytest.raises(Rejected) as caught:
+        typed_extensions(processor.capabilities(), {"multimodal_video_fps": rates})
+
+    assert (caught.value.code, caught.value.param) == ("invalid_extensions", path)
 
 
 @pytest.mark.parametrize(("frames", "groups"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])

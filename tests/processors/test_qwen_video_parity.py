@@ -7,7 +7,8 @@ import av
 import numpy as np
 import pytest
 
-from forebay import ModelSource, Prompt, Rejected, Video, Work
+from forebay import Modality, ModelSource, Prompt, Rejected, Video, Work
+from forebay.drive import extensions_by_item, typed_extensions
 from forebay.testing import image, run_processor
 from processors.qwen_vl import Qwen2VL, Qwen3VL, Qwen25VL
 from processors.qwen_vl.sampling import Sampling
@@ -229,3 +230,29 @@ def test_a_file_becomes_what_hugging_face_makes_of_all_its_frames(transformers, 
     assert len(taken.indices) < len(frames)
     assert ours.model_specific["video_grid_thw"] == expected["video_grid_thw"][0].tolist()
     assert ours.feature.array.tobytes() == expected["pixel_values_videos"].tobytes()
+
+
+@pytest.mark.parametrize("cls", FAMILIES.values(), ids=FAMILIES)
+def test_each_video_of_a_request_may_have_a_rate_of_its_own(transformers, cls):
+    """C030: an image between two files; each video is what the reference makes of it at its rate."""
+    processor = cls(ModelSource("any"))
+    kinds = [Modality.VIDEO, Modality.IMAGE, Modality.VIDEO]
+    said = typed_extensions(processor.capabilities(), {"multimodal_video_fps": [1, 4.0]})
+    own = [one for one in extensions_by_item(processor, said, kinds) if one.multimodal_video_fps]
+    taken = []
+    for number, (rate, wish) in enumerate(zip((1.0, 4.0), own, strict=True)):
+        data = encoded(film(72 - number, 96, 160, seed=number), rate=12)
+        with av.open(io.BytesIO(data)) as container:
+            frames = np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+        expected = video_reference(transformers, processor)(
+            videos=[frames], video_metadata=[metadata(frames, 12.0)], fps=rate, return_tensors="np"
+        )
+        sampled = decode_video(data, lambda one, wish=wish: processor.sample_frames(one, wish), "video_data")
+        video = Video(sampled.frames, sampled.indices, sampled.times_s, sampled.clip, "sha256:0", 1)
+
+        ours = processor.process_item(video, Work("r", Prompt(ids=(1,)), (video,), wish))
+
+        taken.append(len(sampled.indices))
+        assert ours.model_specific["video_grid_thw"] == expected["video_grid_thw"][0].tolist()
+        assert ours.feature.array.tobytes() == expected["pixel_values_videos"].tobytes()
+    assert taken[1] > 3 * taken[0]

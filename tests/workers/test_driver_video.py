@@ -11,6 +11,7 @@ from forebay.task import Kind
 from handoff.pool import FeatureCache
 from tests.support.toys import Cinema
 from tests.support.videos import encoded, shade_of, shades
+from workers import loader
 
 pytestmark = pytest.mark.service
 CLIP = encoded(shades(6))
@@ -168,3 +169,58 @@ def test_what_was_salvaged_serves_none_who_wants_whole_videos(node, cinema):
 
     assert sent(node, node.driver(cinema, cached=True), "third", data).problem.code == "damaged_video"
     assert sent(node, salvaging, "whole").result["items"][0]["model_specific_data"] == {"frames": [0, 1]}
+
+
+def asked(node, driver, data, rid="r1", **extensions):
+    """What becomes of a request about several videos."""
+    refs = [node.reference(one, Modality.VIDEO, f"video_data[{number}]") for number, one in enumerate(data)]
+    body = {"prompt": Prompt(ids=(9,) * len(refs)), "extensions": extensions, "kind": Kind.PREPROCESS}
+    driver.run(node.task(*refs, rid=rid, token=f"t-{rid}", **body))
+    return node.way.record(rid)
+
+
+class ByItem(Watched):
+    """Wants one frame of the first item, two of the second."""
+
+    def extensions_of(self, extensions, modalities, number):
+        return extensions.model_copy(update={"multimodal_frames": number + 1})
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_what_is_said_item_by_item_is_what_each_is_made_and_known_by(node, cached):
+    """The same file twice is two things, if two things are wanted of it; with the cache and without."""
+    driver = node.driver(ByItem(ModelSource("toy")), cached=cached)
+    if cached:
+        FeatureCache(node.pool).set_budget(1 << 19)
+
+    plain = asked(node, driver, [CLIP, CLIP])
+    again = asked(node, driver, [CLIP, CLIP], rid="r2", multimodal_frames=5)
+
+    for told in (plain, again):
+        assert [item["model_specific_data"]["frames"] for item in told.result["items"]] == [[0], [0, 1]], told.problem
+    assert [item["cached"] for item in again.result["items"]] == [cached, cached]
+
+
+@pytest.fixture
+def decodings(monkeypatch):
+    """The places of all videos that are decoded."""
+    places, decode = [], loader.decode_video
+
+    def count(data, choose, param, **more):
+        places.append(param)
+        return decode(data, choose, param, **more)
+
+    monkeypatch.setattr(loader, "decode_video", count)
+    return places
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_same_bytes_twice_are_decoded_once(node, cinema, decodings, cached):
+    """With the cache and without; each item has its own place all the same."""
+    told = asked(node, node.driver(cinema, cached=cached), [CLIP, CLIP])
+
+    assert len(decodings) == 1
+    first, second = told.result["items"]
+    assert first["feature"]["sha256"] == second["feature"]["sha256"]
+    if not cached:
+        assert [media.param for media, _ in cinema.seen] == ["video_data[0]", "video_data[1]"]

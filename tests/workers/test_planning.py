@@ -57,7 +57,7 @@ PICTURES = {
     "webp": lambda: encoded(np.zeros((7, 5, 3), np.uint8), "WEBP"),
     "gif": lambda: encoded(np.zeros((7, 5, 3), np.uint8), "GIF"),
     **{f"orientation {n}": lambda n=n: turned(n) for n in range(1, 9)},
-    "png, turned": lambda: turned(6, "PNG"),
+    **{f"{kind.lower()}, turned": lambda kind=kind: turned(6, kind) for kind in ("PNG", "WEBP", "AVIF", "TIFF")},
 }
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -23,6 +24,15 @@ def test_only_what_is_printed_meanwhile_is_lost(capfd):
     os.write(2, b"after")
 
     assert capfd.readouterr().err == "before after"
+
+
+def test_a_warning_about_a_file_is_nobodys_either():
+    """Warnings are errors here; so this one would have been the end of a picture that is read all the same."""
+    with quiet():
+        warnings.warn("Corrupt EXIF data", stacklevel=1)
+
+    with pytest.raises(UserWarning, match="ours"):
+        warnings.warn("ours", stacklevel=1)
 
 
 def test_no_descriptor_is_left_open():

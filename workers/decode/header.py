@@ -20,7 +20,8 @@ def image_size(data: bytes, param: str) -> tuple[int, int]:
     if not data:
         raise Rejected("empty_media", f"{param} is empty", param=param)
     with opened(data, param) as image:
-        is_lying = _exif(image).get(_ORIENTATION) in _LYING
+        # Of a TIFF, Pillow tells the size that it will have once it is upright.
+        is_lying = image.format != "TIFF" and _exif(image).get(_ORIENTATION) in _LYING
         return (image.width, image.height) if is_lying else (image.height, image.width)
 
 

@@ -50,8 +50,10 @@ def decode_image(data: bytes, param: str) -> Pixels:
             return pixels
     with opened(data, param) as image:
         _check_depth(image, param)
-        with quiet():
-            image.load()
+        told = image.size
+        image.load()
+        if image.size != told:  # libheif allows it, and only the header's size has been checked
+            raise ValueError(f"{image.size} pixels, where the header says {told}")
         if has_wide_key(data, image):
             unmask(data, image)
         return _rgb(image)
@@ -65,7 +67,7 @@ def opened(data: bytes, param: str) -> Iterator[Pillow.Image]:
         Rejected: unrecognised, damaged or too large; or whatever is raised while it is open.
     """
     formats = formats_for(data, FORMATS, param)
-    with decoder_errors(param), Pillow.open(io.BytesIO(data), formats=formats) as image:
+    with quiet(), decoder_errors(param), Pillow.open(io.BytesIO(data), formats=formats) as image:
         check_pixels(image.width, image.height, param)
         yield image
 

@@ -19,6 +19,8 @@ from forebay.errors import Rejected
 from forebay.media import Clip
 from workers.decode.container import AVI, MOV, demuxer_of, open_video, video_errors
 from workers.decode.cut import is_cut
+from workers.decode.entry import NotSoundError, entry_test
+from workers.decode.route import Route
 from workers.decode.upright import Upright
 from workers.decode.video_limits import MAX_FRAMES, check_duration, check_frames, check_size
 
@@ -36,6 +38,7 @@ class Scan:
         announced: frames that the header promises, 0 where it promises none.
         is_cut: whether the file ends before what it promises.
         is_exact: whether the number of packets is that of frames, so that fewer frames mean damage.
+        route: how to decode less than everything, where that is known to come out alike.
     """
 
     clip: Clip
@@ -44,18 +47,20 @@ class Scan:
     announced: int = 0
     is_cut: bool = False
     is_exact: bool = True
+    route: Route | None = None
 
     def shortened(self, frames: int) -> Scan:
         """The same, now that the decoder has shown how many frames there are."""
         clip = replace(self.clip, frames=frames, fps=self.clip.fps * frames / self.clip.frames)
-        return replace(self, clip=clip, times_s=self.times_s[:frames], is_exact=True)
+        return replace(self, clip=clip, times_s=self.times_s[:frames], is_exact=True, route=None)
 
     def salvaged(self, frames: int) -> Scan:
         """The same, of a damaged video of which so many frames decode: it ends where the first of the others began."""
+        frames = min(frames, len(self.times_s))  # a damaged packet may give two
         end = self.times_s[frames] - self.times_s[0] if frames < len(self.times_s) else self.clip.duration_s
         announced = max(self.announced, frames)
         clip = replace(self.clip, frames=frames, duration_s=end, announced_frames=announced)
-        return replace(self, clip=clip, times_s=self.times_s[:frames], is_cut=False, is_exact=True)
+        return replace(self, clip=clip, times_s=self.times_s[:frames], is_cut=False, is_exact=True, route=None)
 
 
 def scan_video(data: bytes, param: str) -> Scan:
@@ -72,7 +77,7 @@ def scan_video(data: bytes, param: str) -> Scan:
         check_size(context.width, context.height, param)
         check_frames(stream.frames, param)
         check_duration((container.duration or 0) / _MICROSECONDS, param)
-        packets = _Packets(stream.codec_context.name)
+        packets = _Packets(context.name, bytes(context.extradata or b""))
         first = packets.read(container, stream)
         check_frames(packets.count, param)
         if first is None or not packets.shown:
@@ -82,21 +87,30 @@ def scan_video(data: bytes, param: str) -> Scan:
         upright = Upright.of(first)
         width, height = upright.size(first.width, first.height)
         clip = Clip(len(times), _fps(stream, times, end), end - times[0], width, height, upright.rotation)
-        cut = packets.broke or packets.count < stream.frames or is_cut(data)
-        announced = stream.frames or round((container.duration or 0) / _MICROSECONDS * clip.fps)
-        return Scan(clip, tuple(times), upright, max(announced, len(times)), cut, demuxer == MOV)
+        cut = packets.broke or packets.count < _listed(stream, demuxer) or is_cut(data)
+        announced = _listed(stream, demuxer) or round((container.duration or 0) / _MICROSECONDS * clip.fps)
+        route = None if cut else packets.route()
+        return Scan(clip, tuple(times), upright, max(announced, len(times)), cut, demuxer == MOV, route)
+
+
+def _listed(stream: VideoStream, demuxer: str | None) -> int:
+    """Packets that there should be: of an MP4 without those that its edit list leaves out."""
+    return min(stream.frames, len(stream.index_entries)) if demuxer == MOV else stream.frames
 
 
 class _Packets:
     """The packets of one stream, as they come."""
 
-    def __init__(self, codec: str) -> None:
+    def __init__(self, codec: str, extradata: bytes) -> None:
         self.shown: list[tuple[int | None, int]] = []
         """Presentation time and duration of every packet whose frame is shown, in units of the stream's time base."""
         self.count = 0
         self.broke = False
         """Whether the demuxer found its end before the file's."""
         self._is_vp8 = codec == "vp8"
+        self._is_entry = entry_test(codec, extradata)
+        self._positions: list[int] = []
+        self._entries: list[tuple[int, int]] = []
 
     def read(self, container: InputContainer, stream: VideoStream) -> av.VideoFrame | None:
         """Count them all, or one more than are allowed; the first frame."""
@@ -115,8 +129,27 @@ class _Packets:
             return  # the last one, which stands for the end
         self.count += 1
         self.broke |= packet.is_corrupt
+        self._note_entry(packet)
         if not packet.is_discard and not (self._is_vp8 and not _is_shown(packet)):
             self.shown.append((packet.dts if packet.pts is None else packet.pts, packet.duration or 0))
+            self._positions.append(self.count - 1)
+
+    def _note_entry(self, packet: Packet[VideoStream]) -> None:
+        if self._is_entry is None:
+            return
+        try:
+            if packet.pts is None:  # frames could not be told by their time
+                raise NotSoundError
+            if self._is_entry(memoryview(packet)):
+                self._entries.append((self.count - 1, packet.pts))
+        except NotSoundError:
+            self._is_entry = None
+            self._entries.clear()
+
+    def route(self) -> Route | None:
+        """How to decode less than everything."""
+        times = [(position, pts) for position, (pts, _) in zip(self._positions, self.shown, strict=True)]
+        return Route.of([(position, pts) for position, pts in times if pts is not None], self._entries)
 
 
 def _is_shown(packet: Packet[VideoStream]) -> bool:

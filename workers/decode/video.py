@@ -16,7 +16,10 @@ from billiard.exceptions import SoftTimeLimitExceeded
 
 from forebay.errors import Rejected
 from forebay.media import Clip
+from handoff.reel import is_reel
 from workers.decode.container import open_video, video_errors
+from workers.decode.reel import reel_frames, scan_reel
+from workers.decode.route import Route, routed_frames
 from workers.decode.scan import Scan, scan_video
 from workers.decode.upright import Pixels, Upright
 from workers.decode.video_limits import check_sampled
@@ -100,6 +103,8 @@ def outline_video(data: bytes, choose: Choose, param: str, *, salvage: bool = Fa
 
 
 def _scan(data: bytes, param: str) -> Scan:
+    if is_reel(data):
+        return scan_reel(data, param)
     return scan_webp(data, param) if is_animated_webp(data) else scan_video(data, param)
 
 
@@ -115,6 +120,10 @@ def _chosen(scan: Scan, choose: Choose, param: str) -> tuple[int, ...]:
 
 def _take(data: bytes, scan: Scan, indices: tuple[int, ...], param: str) -> tuple[Pixels | None, int]:
     """The frames, ``None`` when the video ends before the last of them; and how many were decoded on the way."""
+    if scan.route is not None and scan.route.skips(indices):
+        routed = _take_routed(data, scan, scan.route, indices, param)
+        if routed is not None:
+            return routed, indices[-1] + 1
     frames = np.empty((len(indices), scan.clip.height, scan.clip.width, 3), np.uint8)
     decoded = taken = 0
     try:
@@ -134,6 +143,20 @@ def _take(data: bytes, scan: Scan, indices: tuple[int, ...], param: str) -> tupl
     return None, decoded
 
 
+def _take_routed(data: bytes, scan: Scan, route: Route, indices: tuple[int, ...], param: str) -> Pixels | None:
+    """The frames, and of the others only those decoded that they need; ``None`` where that does not come out right."""
+    frames = np.empty((len(indices), scan.clip.height, scan.clip.width, 3), np.uint8)
+    converter, places = VideoReformatter(), np.asarray(indices)
+    try:
+        for number, frame in routed_frames(data, route, sorted(set(indices)), param):
+            frames[places == number] = _picture(frame, scan.upright, scan.clip, converter)()
+    except (Rejected, MemoryError, SoftTimeLimitExceeded):  # not the file's fault
+        raise
+    except Exception:  # noqa: BLE001 - damage, whatever it raises, is judged by who decodes everything
+        return None
+    return frames
+
+
 def _count(pictures: Iterator[Picture]) -> int:
     """How many frames come before the decoder gives up."""
     counted = 0
@@ -150,7 +173,10 @@ def _pictures(data: bytes, scan: Scan, param: str) -> Iterator[Picture]:
         _BrokenError: the decoder can go no further.
     """
     try:
-        yield from webp_frames(data) if is_animated_webp(data) else _stream_frames(data, scan, param)
+        if is_reel(data):
+            yield from reel_frames(data, param)
+        else:
+            yield from webp_frames(data) if is_animated_webp(data) else _stream_frames(data, scan, param)
     except (Rejected, MemoryError, SoftTimeLimitExceeded):  # not the file's fault
         raise
     except Exception as error:  # a codec raises whatever its author chose; the file is to blame all the same

@@ -13,6 +13,7 @@ from forebay.errors import Rejected
 from forebay.media import Clip
 from workers.decode.cut import is_cut
 from workers.decode.image import on_white
+from workers.decode.quiet import quiet
 from workers.decode.scan import Scan
 from workers.decode.upright import Pixels, Upright
 from workers.decode.video_limits import check_duration, check_frames, check_size
@@ -55,7 +56,7 @@ def _durations_ms(data: bytes) -> Iterator[int]:
 
 def webp_frames(data: bytes) -> Iterator[Callable[[], Pixels]]:
     """Its frames in order, each drawn in full."""
-    with Pillow.open(io.BytesIO(data), formats=("WEBP",)) as image:
+    with quiet(), Pillow.open(io.BytesIO(data), formats=("WEBP",)) as image:
         for number in range(getattr(image, "n_frames", 1)):
             image.seek(number)
             image.load()
