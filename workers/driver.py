@@ -214,6 +214,7 @@ class Driver:
 
     def _output(self, job: Job) -> tuple[Output, list[bool]]:
         """The result, and which of its items came from the cache."""
+        self.loader.begin()
         loaded, extensions = self._checked(job)
         self._planner.check_context(job.body, loaded, extensions)
         own = extensions_by_item(loaded.processor, extensions, [ref.modality for ref in job.body.media])

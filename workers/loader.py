@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 
+from forebay.errors import Rejected
 from forebay.features import Modality
-from forebay.media import Audio, Image, Media, Video
+from forebay.media import Audio, Clip, Image, Media, Video
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions
 from forebay.task import MediaRef
@@ -15,6 +15,7 @@ from handoff.media import MediaStore
 from handoff.pool import Owner
 from workers.decode import decode_audio, decode_image, decode_video
 from workers.decode.identity import hash_of
+from workers.decode.image import MAX_REQUEST_PIXELS
 from workers.item_limits import ItemLimits
 from workers.timings import Timings
 
@@ -32,6 +33,12 @@ class Loader:
     life: Owner
     limits: ItemLimits
     salvage: bool
+    _pixels: list[int] = field(default_factory=list)
+    """Of every picture and frame that the request in hand has so far."""
+
+    def begin(self) -> None:
+        """What comes now is another request's."""
+        self._pixels.clear()
 
     def load_all(
         self, refs: Sequence[MediaRef], loaded: LoadedProcessor, own: Sequence[TypedExtensions], timings: Timings
@@ -72,12 +79,30 @@ class Loader:
 
     def _decoded(self, ref: MediaRef, data: bytes, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
         if ref.modality is Modality.IMAGE:
-            return Image(decode_image(data, ref.param), ref.digest, hash_of(data), ref.param)
+            pixels = decode_image(data, ref.param, self._left)
+            self._pixels.append(pixels.shape[0] * pixels.shape[1])
+            return Image(pixels, ref.digest, hash_of(data), ref.param)
         if ref.modality is Modality.AUDIO:
             rate = loaded.capabilities.audio_rate_hz
             return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
-        choose = partial(loaded.choose_frames, extensions=extensions, param=ref.param)
+
+        def choose(clip: Clip) -> tuple[int, ...]:
+            chosen = loaded.choose_frames(clip, extensions, ref.param)
+            self._take(len(chosen) * clip.width * clip.height, ref.param)
+            return chosen
+
         sampled = decode_video(data, choose, ref.param, salvage=self.salvage)
         return Video(
             sampled.frames, sampled.indices, sampled.times_s, sampled.clip, ref.digest, hash_of(data), ref.param
         )
+
+    @property
+    def _left(self) -> int:
+        return MAX_REQUEST_PIXELS - sum(self._pixels)
+
+    def _take(self, pixels: int, param: str) -> None:
+        """Count the frames of a video before they are decoded."""
+        if self._pixels and pixels > self._left:  # a video alone has a limit of its own
+            message = f"{param}: {pixels} pixels; {self._left} of the {MAX_REQUEST_PIXELS} of a request are left"
+            raise Rejected("video_too_large", message, param=param, status=413)
+        self._pixels.append(pixels)

@@ -49,9 +49,9 @@ class Hostile(Toy):
         return super().process_item(media, work)
 
 
-def _decode(data: bytes, param: str) -> Any:
+def _decode(data: bytes, param: str, left: int) -> Any:
     """As the worker does, with what a codec may come to."""
-    pixels = decode_image(data, param)
+    pixels = decode_image(data, param, left)
     order = int(pixels[0, 0, 0])
     if order == Order.CRASH_IN_CODEC:
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -27,17 +27,19 @@ Pixels = npt.NDArray[np.uint8]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM", "JPEG2000")
 MAX_PIXELS = 178_956_970  # where Pillow itself speaks of a decompression bomb
+MAX_REQUEST_PIXELS = 1 << 29  # of all its images and sampled frames, 1.6 GB as RGB: they are held at the same time
 _SIXTEEN_BIT = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # "I" is how Pillow reads a 16-bit PGM
 
 Pillow.MAX_IMAGE_PIXELS = None  # our own check is a refusal, not a warning
 
 
-def decode_image(data: bytes, param: str) -> Pixels:
+def decode_image(data: bytes, param: str, left: int = MAX_REQUEST_PIXELS) -> Pixels:
     """Decode one image to ``uint8 [height, width, 3]``.
 
     Args:
         data: the encoded image.
         param: where the caller put it, for messages.
+        left: how many pixels its request may still have.
 
     Raises:
         Rejected: empty, unrecognised, truncated, damaged or too large.
@@ -45,10 +47,10 @@ def decode_image(data: bytes, param: str) -> Pixels:
     if not data:
         raise Rejected("empty_media", f"{param} is empty", param=param)
     if data[:2] == b"\xff\xd8":
-        pixels = _fast_jpeg(data, param)
+        pixels = _fast_jpeg(data, param, left)
         if pixels is not None:
             return pixels
-    with opened(data, param) as image:
+    with opened(data, param, left) as image:
         _check_depth(image, param)
         told = image.size
         image.load()
@@ -60,7 +62,7 @@ def decode_image(data: bytes, param: str) -> Pixels:
 
 
 @contextmanager
-def opened(data: bytes, param: str) -> Iterator[Pillow.Image]:
+def opened(data: bytes, param: str, left: int = MAX_REQUEST_PIXELS) -> Iterator[Pillow.Image]:
     """An image whose size has been checked, with nothing of it decoded.
 
     Raises:
@@ -68,11 +70,11 @@ def opened(data: bytes, param: str) -> Iterator[Pillow.Image]:
     """
     formats = formats_for(data, FORMATS, param)
     with quiet(), decoder_errors(param), Pillow.open(io.BytesIO(data), formats=formats) as image:
-        check_pixels(image.width, image.height, param)
+        check_pixels(image.width, image.height, param, left)
         yield image
 
 
-def check_pixels(width: int, height: int, param: str) -> None:
+def check_pixels(width: int, height: int, param: str, left: int = MAX_REQUEST_PIXELS) -> None:
     """Refuse a size from the header, before any pixel is allocated."""
     if width < 1 or height < 1:
         raise Rejected("empty_image", f"{param} is {width}x{height} pixels", param=param)
@@ -81,6 +83,9 @@ def check_pixels(width: int, height: int, param: str) -> None:
         raise Rejected(
             "image_too_large", f"{param} has {pixels} pixels; the limit is {MAX_PIXELS}", param=param, status=413
         )
+    if width * height > left:
+        message = f"{param} has {width * height} pixels; {left} of the {MAX_REQUEST_PIXELS} of a request are left"
+        raise Rejected("image_too_large", message, param=param, status=413)
 
 
 def _check_depth(image: Pillow.Image, param: str) -> None:
@@ -90,13 +95,13 @@ def _check_depth(image: Pillow.Image, param: str) -> None:
         raise Rejected("unsupported_image", message, param=param)
 
 
-def _fast_jpeg(data: bytes, param: str) -> Pixels | None:
+def _fast_jpeg(data: bytes, param: str, left: int = MAX_REQUEST_PIXELS) -> Pixels | None:
     """The common JPEG; ``None`` leaves the judgement to Pillow."""
     try:
         height, width, space, _ = simplejpeg.decode_jpeg_header(data, strict=True)
         if space not in ("YCbCr", "Gray") or _may_be_turned(data):
             return None
-        check_pixels(width, height, param)
+        check_pixels(width, height, param, left)
         pixels: Pixels = simplejpeg.decode_jpeg(data, colorspace="RGB", strict=True)
     except ValueError:
         return None
