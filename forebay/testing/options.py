@@ -31,11 +31,12 @@ def check_key(subject: Subject) -> str:
     for request in subject.requests:
         if not request.media:
             continue
-        plain, before = _key(subject, subject.typed(request)), _made(subject, request, subject.typed(request))
+        as_it_is = subject.typed(request)
+        before, plain = _made(subject, request, as_it_is), _key(subject, subject.own(request, as_it_is)[0])
         for name, value, typed in _options(subject, model, request):
             after = _made(subject, request, typed)
             tried[name] += after is not None
-            if after is None or _key(subject, typed) != plain:
+            if after is None or _key(subject, subject.own(request, typed)[0]) != plain:
                 continue
             if not _is_same(before, after):
                 told = f"with {name}={json.dumps(value)} an item differs, but the cache key is the same"
@@ -52,18 +53,19 @@ def _options(subject: Subject, model: type[BaseModel], request: Request) -> Iter
             yield name, value, subject.typed_map({**request.extensions, name: value})
 
 
-def _key(subject: Subject, typed: TypedExtensions) -> str:
-    """What the cache key has of the extension map, as a worker makes it."""
+def _key(subject: Subject, own: TypedExtensions) -> str:
+    """What the cache key has of the extension map, of which an item has its ``own`` part, as a worker makes it."""
     fields = subject.capabilities.item_fields
     include = None if fields is None else set(fields)
-    return json.dumps({} if typed is None else typed.model_dump(mode="json", include=include), sort_keys=True)
+    return json.dumps({} if own is None else own.model_dump(mode="json", include=include), sort_keys=True)
 
 
 def _made(subject: Subject, request: Request, typed: TypedExtensions) -> Processed | None:
     """The request's first item, which is made without a prompt, as for a cache."""
     try:
-        (media,) = placed([request.media[0].make(subject.processor, typed)])
-        return drive_item(subject.processor, subject.capabilities, media, Work("key", Prompt(ids=()), (), typed))
+        own = subject.own(request, typed)[0]
+        (media,) = placed([request.media[0].make(subject.processor, own)])
+        return drive_item(subject.processor, subject.capabilities, media, Work("key", Prompt(ids=()), (), own))
     except Rejected:  # an option that does not suit these media
         return None
 

@@ -150,9 +150,10 @@ def check_alone(subject: Subject) -> str:
         raise NotRun("its items are not cached")
     for request, before in zip(subject.requests, subject.snapshots, strict=True):
         typed = subject.typed(request)
-        media = placed([one.make(subject.processor, typed) for one in request.media])
+        own = subject.own(request, typed)
+        media = placed([one.make(subject.processor, said) for one, said in zip(request.media, own, strict=True)])
         for number, (one, feature) in enumerate(zip(media, before.features, strict=True)):
-            work = Work("alone", Prompt(ids=()), (), typed)
+            work = Work("alone", Prompt(ids=()), (), own[number])
             alone = drive_item(subject.processor, subject.capabilities, one, work).feature.array
             if not np.array_equal(alone, feature):
                 raise Fault(f"{request.name}: item {number} is cacheable, but differs when it is alone")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from forebay.drive import drive, typed_extensions
+from forebay.drive import drive, extensions_by_item, typed_extensions
 from forebay.errors import Rejected
 from forebay.features import Attribute, Item, Modality, Output, Processed, Span
 from forebay.media import Media
@@ -142,13 +142,22 @@ class Subject:
         """
         return typed_extensions(self.capabilities, extensions, load=self.processor.load_extensions)
 
+    def own(self, request: Request, typed: TypedExtensions) -> list[TypedExtensions]:
+        """For each item of a request what of its map is about it.
+
+        Raises:
+            Rejected: the map does not suit the items.
+        """
+        return extensions_by_item(self.processor, typed, [one.whole.modality for one in request.media])
+
     def process(self, work: Work) -> Output:
         """The processor's own part of the flow, whose result nobody has looked at."""
         return self.processor.wrap_result(self.processor.process(work, self.tokenizer))
 
     def work(self, request: Request, typed: TypedExtensions, allocate: Allocate | None = None) -> Work:
         """The request as the processor gets it."""
-        media = placed([one.make(self.processor, typed) for one in request.media])
+        own = self.own(request, typed)
+        media = placed([one.make(self.processor, said) for one, said in zip(request.media, own, strict=True)])
         return Work("check", request.prompt, media, typed, allocate)
 
     def ask(self, request: Request, typed: TypedExtensions = None) -> Output:

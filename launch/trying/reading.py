@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.client.files import MediaFile
+from forebay.drive import extensions_by_item
 from forebay.errors import Failed
 from forebay.features import Modality
 from forebay.media import Audio, Clip, Image, Media, Video, digest_of
@@ -38,13 +39,14 @@ def read(
 
     counts = dict.fromkeys(Modality, 0)
     found = []
-    for path in paths:
-        file = MediaFile.at(path)
+    files = [MediaFile.at(path) for path in paths]
+    own = extensions_by_item(processor, extensions, [file.modality for file in files])
+    for path, file, said in zip(paths, files, own, strict=True):
         param = f"{file.modality}_data[{counts[file.modality]}]"
         counts[file.modality] += 1
         data = file.read()
         began = time.perf_counter()
-        media = _decoded(file.modality, data, param, processor, capabilities, extensions)
+        media = _decoded(file.modality, data, param, processor, capabilities, said)
         found.append(Read(path, media, time.perf_counter() - began))
     return found
 
