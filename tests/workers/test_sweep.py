@@ -286,3 +286,15 @@ def test_a_name_that_lives_again_is_not_buried(node, sweep):
         assert seen.remove() is False
         assert found(sweep) == []
         again.close()
+
+
+def test_a_lock_file_that_says_what_its_owner_was_at_stays_for_a_while(node, sweep, monkeypatch):
+    """The parent of a child that has died asks for it, and may be some seconds late."""
+    life = Owner(node.folder, "worker")
+    life._mark("sha256:of an item")
+    os.close(life._fd)  # as its death does
+
+    assert found(sweep) == []
+
+    monkeypatch.setattr(module, "_MARK_KEPT_S", -1.0)
+    assert found(sweep) == [("lock file", life.id, "nobody holds its lock")]

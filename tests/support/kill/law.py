@@ -163,12 +163,12 @@ def answering(what: str) -> Iterator[None]:
 @contextmanager
 def _no_grace() -> Iterator[None]:
     """In this process nothing is too young to be swept: nobody is at work who would need the time."""
-    before = sweep._GRACE_S, drafts._YOUNG_S
-    sweep._GRACE_S = drafts._YOUNG_S = -1.0
+    before = sweep._GRACE_S, sweep._MARK_KEPT_S, drafts._YOUNG_S
+    sweep._GRACE_S = sweep._MARK_KEPT_S = drafts._YOUNG_S = -1.0
     try:
         yield
     finally:
-        sweep._GRACE_S, drafts._YOUNG_S = before
+        sweep._GRACE_S, sweep._MARK_KEPT_S, drafts._YOUNG_S = before
 
 
 def _demand(holds: bool, what: str) -> None:
