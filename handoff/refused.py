@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,7 @@ class Refused:
     _known: frozenset[str] = frozenset()
     _read_at: float = field(default=-_FRESH_S)
 
-    def among(self, digests: Iterable[str]) -> str:
+    def among(self, digests: Sequence[str]) -> str:
         """The first that is refused; empty when none is."""
         now = time.monotonic()
         if now - self._read_at >= _FRESH_S:

@@ -248,7 +248,7 @@ class Driver:
 
     def _check_refused(self, media: Sequence[MediaRef]) -> None:
         """No child is risked for what has ended two."""
-        digest = self.refused.among(ref.digest for ref in media)
+        digest = self.refused.among([ref.digest for ref in media]) if media else ""
         if digest:
             param = next(ref.param for ref in media if ref.digest == digest)
             message = f"{param} is in quarantine: {MOST_KILLS} workers have ended while they decoded it"

@@ -23,6 +23,8 @@ from handoff.keys import Keys
 log = logging.getLogger(__name__)
 
 SIGNAL = signal.SIGUSR2
+Running = tuple[str, int]
+"""A task's id, and its child."""
 
 
 class UnwantedError(ForebayError):
@@ -36,18 +38,18 @@ class Watch:
     redis: Client
     keys: Keys
     secret: bytes
-    _seen: set[int] = field(default_factory=set)
-    _asked: set[int] = field(default_factory=set)
+    _seen: set[Running] = field(default_factory=set)
+    _asked: set[Running] = field(default_factory=set)
 
     def look(self, active: Iterable[Any]) -> None:
         """Stop what is unwanted among Celery's active requests. Those that were not there last time are too young."""
-        running = {id(one): one for one in active if one.worker_pid}
+        running = {(one.id, one.worker_pid): one for one in active if one.worker_pid}
         old = {key: one for key, one in running.items() if key in self._seen}
         self._seen = set(running)
         self._asked &= running.keys()
         for key, one in old.items():
             if self._is_unwanted(one):
-                self._stop(key, one.worker_pid)
+                self._stop(key)
 
     def _is_unwanted(self, request: Any) -> bool:
         try:
@@ -61,9 +63,10 @@ class Watch:
             return True
         return state == "processing" and not owner.startswith(f"worker-{request.worker_pid}-")
 
-    def _stop(self, key: int, pid: int) -> None:
+    def _stop(self, key: Running) -> None:
         number = signal.SIGKILL if key in self._asked else SIGNAL
         self._asked.add(key)
+        _, pid = key
         log.info("task stopped: nobody wants it", extra={"pid": pid, "signal": number.name})
         with suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 20e-6, 10e-3  # a step takes some forty microseconds
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 20e-6, 1e-3  # a step takes some forty microseconds
 _FIRST_WARNING_S = 2.0
 
 

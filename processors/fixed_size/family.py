@@ -26,7 +26,8 @@ from forebay import (
 )
 from forebay.drive import prompt_ids
 from forebay.features import ids_array
-from processors.fixed_size.folder import check_sides, read_settings, read_tokens
+from processors.fixed_size.folder import read_settings, read_tokens
+from processors.pixels.sides import check_sides
 
 MAX_IMAGES = 64
 STAND_IN = 0

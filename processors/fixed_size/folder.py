@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from forebay import ConfigurationError, ModelSource, Rejected
+from forebay import ConfigurationError, ModelSource
 from processors.pixels.modes import Filter, Resample
 from processors.pixels.settings import CLIP_MEAN, CLIP_STD, HALF, PROCESSOR, ImageKeys, Normalisation, image_keys
 
 CONFIG = "config.json"
-MAX_ASPECT_RATIO = 200
 """Before the middle of a thinner picture is cut out, it would be enlarged past what anybody has memory for."""
 _BICUBIC = 3
 _CLIP: dict[str, Any] = {
@@ -68,19 +67,6 @@ class Tokens:
     count: int
     vocabulary: int | None = None
     context: int | None = None
-
-
-def check_sides(height: int, width: int, param: str) -> None:
-    """Refuse a picture without pixels, or too long for its breadth.
-
-    Raises:
-        Rejected: with both numbers.
-    """
-    if min(height, width) < 1:
-        raise Rejected("empty_image", f"the image is {width}x{height} pixels", param=param)
-    ratio = max(height, width) / min(height, width)
-    if ratio > MAX_ASPECT_RATIO:
-        raise Rejected("aspect_ratio", f"aspect ratio must be at most {MAX_ASPECT_RATIO}, got {ratio:.8g}", param=param)
 
 
 def read_settings(model: ModelSource) -> Settings:

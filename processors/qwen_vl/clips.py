@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from processors.qwen_vl.geometry import Geometry, Grid, check_sides
+from processors.pixels.sides import check_sides
+from processors.qwen_vl.geometry import Geometry, Grid
 
 
 def grid_of_frames(geometry: Geometry, frames: int, height: int, width: int, param: str) -> Grid:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from forebay import Rejected
+from processors.pixels.sides import check_sides
 
-MAX_ASPECT_RATIO = 200
 CHANNELS = 3
 
 
@@ -94,13 +93,3 @@ class Geometry:
 
     def _enlarged(self, side: int, grow: float) -> int:
         return math.ceil(side * grow / self.factor) * self.factor
-
-
-def check_sides(height: int, width: int, param: str | None = None) -> None:
-    """Refuse a picture without pixels, or too long for its breadth."""
-    if min(height, width) < 1:
-        raise Rejected("empty_image", f"the image is {width}x{height} pixels", param=param)
-    ratio = max(height, width) / min(height, width)
-    if ratio > MAX_ASPECT_RATIO:
-        message = f"aspect ratio must be at most {MAX_ASPECT_RATIO}, got {ratio:.8g}"
-        raise Rejected("aspect_ratio", message, param=param)

@@ -22,6 +22,7 @@ from forebay import (
     Work,
 )
 from forebay.features import Attribute
+from processors.pixels.sides import check_sides
 from processors.tiled.folder import (
     Settings,
     context_of,
@@ -30,7 +31,7 @@ from processors.tiled.folder import (
     next_settings,
     next_tokens,
 )
-from processors.tiled.grids import Canvas, canvas_by_shape, canvas_of_pinpoints, check_sides, tokens_without_padding
+from processors.tiled.grids import Canvas, canvas_by_shape, canvas_of_pinpoints, tokens_without_padding
 
 MAX_IMAGES = 64
 SIZES = "image_sizes"

@@ -6,10 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forebay import Rejected
-
-MAX_ASPECT_RATIO = 200
-
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
@@ -26,19 +22,6 @@ class Canvas:
     @property
     def tiles(self) -> int:
         return self.rows * self.columns + self.whole
-
-
-def check_sides(height: int, width: int, param: str) -> None:
-    """Refuse a picture without pixels, or too long for its breadth: resized, it would have no side left.
-
-    Raises:
-        Rejected: with both numbers.
-    """
-    if min(height, width) < 1:
-        raise Rejected("empty_image", f"the image is {width}x{height} pixels", param=param)
-    ratio = max(height, width) / min(height, width)
-    if ratio > MAX_ASPECT_RATIO:
-        raise Rejected("aspect_ratio", f"aspect ratio must be at most {MAX_ASPECT_RATIO}, got {ratio:.8g}", param=param)
 
 
 def canvas_by_shape(height: int, width: int, tile: tuple[int, int], fewest: int, most: int) -> Canvas:

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image as Pillow
 
 from forebay import ModelSource, Prompt, Rejected, Span, Work
+from processors.pixels.sides import check_sides
 from processors.qwen_vl import Qwen2VL, Qwen3VL, Qwen25VL
-from processors.qwen_vl.geometry import Grid, check_sides
+from processors.qwen_vl.geometry import Grid
 from processors.qwen_vl.mrope import Block, positions
 from tests.processors.pictures import as_image, landscape, noise
 

@@ -35,7 +35,7 @@ def begun(node, child, *, owner: str = ""):
     """A task of that child, as Celery's parent knows it."""
     message = node.task(node.reference(plain_png(2, 3)))
     node.way.begin(owner=owner or f"worker-{child.pid}-0123")
-    return SimpleNamespace(_payload=([message], {}, {}), worker_pid=child.pid)
+    return SimpleNamespace(id="r1.1", _payload=([message], {}, {}), worker_pid=child.pid)
 
 
 def watch(node) -> Watch:
