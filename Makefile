@@ -74,6 +74,7 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt requirements/demo.
 	@$(PIP) torch==2.13.0
 	@$(PIP) --editable '.[tier]'
 	@$(PIP) --no-deps --requirement requirements/demo.txt
+	@rm -f $(VENV)/lib/python*/site-packages/pytest_audioeval-*.dist-info/entry_points.txt  # its plugin lacks what it needs
 	@$(PIP) --no-deps $(MODELS:%=--editable %)
 	@touch $@
 

@@ -15,6 +15,7 @@ from api.fetch.fetcher import Fetcher
 from api.fetch.files import read_file
 from api.fetch.shared import Shared
 from api.incoming import Source
+from api.reels import check_no_reel
 from api.sources import FETCHED, scheme_of
 from api.sources import resolve as resolve_inline
 from api.tasks import end
@@ -97,7 +98,7 @@ class Gathering:
         for one in sources:
             data = resolve_inline(one.text, one.param, self.budget.item_limit)
             self.budget.charge(one.param, len(data), len(data))
-            self._found[one.param] = _gathered(one, data)
+            self._found[one.param] = _leaf(one, data)
 
     async def _upload(self, source: Source, tenant: Tenant) -> Gathered:
         upload = await self.uploads.renew(tenant, source.text)
@@ -127,39 +128,36 @@ class Gathering:
             await end(*tasks)
 
     async def _fetch_for(self, alike: Sequence[Source], left_s: float) -> None:
-        """Fetch what several places name."""
+        """Fetch what several places name. Each counts: a list of frames has a copy of its own of every frame."""
         await self._fetch(alike[0], left_s)
         got = self._found[alike[0].param]
         for one in alike[1:]:
+            self.budget.charge(one.param, got.ref.size_bytes, got.ref.size_bytes)
             self._found[one.param] = Gathered(replace(got.ref, modality=one.modality, param=one.param), got.data)
 
     async def _fetch(self, source: Source, left_s: float) -> None:
         data = await self._shared_bytes(source, left_s)
         if not data:
             raise Rejected("empty_media", f"{source.param} is empty", param=source.param)
-        self._found[source.param] = await asyncio.to_thread(_gathered, source, data)
+        self._found[source.param] = await asyncio.to_thread(_leaf, source, data)
 
     async def _shared_bytes(self, source: Source, left_s: float) -> bytes:
-        """What a source names; what several prompts of a call name at the same place is transferred for one of them."""
+        """What a source names; what several prompts of a call name at the same place is transferred once.
+
+        Under a budget of its own then, and each prompt is charged when it is there: one may have no room for it.
+        """
         name = source.text, source.param
         if name not in self.shared.names:
-            return await self._bytes(source, left_s)
-        is_ours = False
-
-        async def transfer() -> bytes:
-            nonlocal is_ours
-            is_ours = True
-            return await self._bytes(source, left_s)
-
-        data = await self.shared.get(name, transfer)
-        if not is_ours:
-            self.budget.charge(source.param, len(data), len(data))
+            return await self._bytes(source, left_s, self.budget)
+        alone = Budget(self.budget.item_limit, self.budget.item_limit)
+        data = await self.shared.get(name, lambda: self._bytes(source, left_s, alone))
+        self.budget.charge(source.param, len(data), len(data))
         return data
 
-    async def _bytes(self, source: Source, left_s: float) -> bytes:
+    async def _bytes(self, source: Source, left_s: float, budget: Budget) -> bytes:
         if scheme_of(source.text) == "file":
-            return await asyncio.to_thread(read_file, source.text, source.param, self.file_roots, self.budget)
-        return await self.fetcher.fetch(source.text, source.param, self.budget, left_s)
+            return await asyncio.to_thread(read_file, source.text, source.param, self.file_roots, budget)
+        return await self.fetcher.fetch(source.text, source.param, budget, left_s)
 
     async def store_all(self) -> None:
         """Put into the store what it has not.
@@ -167,17 +165,22 @@ class Gathering:
         Raises:
             Failed: it is full, or cannot be reached.
         """
-        store = self.uploads.store
         for source in self.sources:
-            if source.frames:
-                self._found[source.param] = await asyncio.to_thread(self._join, source)
+            if source.frames:  # one at a time, and not kept: it is a copy of what its frames are
+                joined = await asyncio.to_thread(self._join, source)
+                await self._store(joined)
+                self._found[source.param] = replace(joined, data=None)
         for one in self.items:
-            if one.data is None:
-                continue
-            if isinstance(store, RedisStore) or len(one.data) > _OFF_LOOP_BYTES:
-                await asyncio.to_thread(store.put, one.ref.digest, one.data)
-            else:
-                store.put(one.ref.digest, one.data)
+            await self._store(one)
+
+    async def _store(self, one: Gathered) -> None:
+        store = self.uploads.store
+        if one.data is None:
+            return
+        if isinstance(store, RedisStore) or len(one.data) > _OFF_LOOP_BYTES:
+            await asyncio.to_thread(store.put, one.ref.digest, one.data)
+        else:
+            store.put(one.ref.digest, one.data)
 
     def _join(self, source: Source) -> Gathered:
         """The one item that a list of frames is."""
@@ -185,6 +188,12 @@ class Gathering:
         store = self.uploads.store
         files = tuple(store.get(one.ref.digest) if one.data is None else one.data for one in found)
         return _gathered(source, Reel(files, source.fps).pack())
+
+
+def _leaf(source: Source, data: bytes) -> Gathered:
+    """What a caller has sent, or somebody else has: never a list of frames that we have not joined."""
+    check_no_reel(data, source.param)
+    return _gathered(source, data)
 
 
 def _gathered(source: Source, data: bytes) -> Gathered:

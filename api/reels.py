@@ -9,10 +9,20 @@ from api.incoming import Source
 from api.schema import json_type
 from forebay.errors import Rejected
 from forebay.features import Modality
+from handoff.reel import HIGHEST_FPS, MOST_FRAMES
+from handoff.reel import is_reel as begins_as_reel
 
-MOST_FRAMES = 768  # what the families look at most; each may be a transfer of its own
 DEFAULT_FPS = 2.0  # at which the families look at videos, and so at every frame of such a list
-_HIGHEST_FPS = 1000.0
+
+
+def check_no_reel(data: bytes, param: str) -> None:
+    """Refuse bytes that only we write: a list of frames is sent as one, and held to its limits.
+
+    Raises:
+        Rejected: they begin as ours do.
+    """
+    if begins_as_reel(data):
+        raise _bad(f"{param} is no media file", param)
 
 
 def is_reel(value: Any, modality: Modality) -> bool:
@@ -50,9 +60,9 @@ def _fps(value: Any, param: str) -> float:
     if value is None:
         return DEFAULT_FPS
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= _HIGHEST_FPS:
+    if not is_number or not 0 < value <= HIGHEST_FPS:
         shown = value if is_number and abs(value) < 1 << 53 else json_type(value)  # nothing of any length
-        raise _bad(f"{param} must be a number above 0 and at most {_HIGHEST_FPS:.0f}, got {shown}", param)
+        raise _bad(f"{param} must be a number above 0 and at most {HIGHEST_FPS:.0f}, got {shown}", param)
     return float(value)
 
 

@@ -20,7 +20,7 @@ class Code:
 
 _AGAIN = "Send it again."
 _LATER = "Send it again after `Retry-After`."
-_REPORT = "Report it with its rid; the log has the cause."
+_REPORT = "Report it with its rid; the log has more."
 
 CODES: dict[str, Code] = {
     # the body

@@ -10,6 +10,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
@@ -119,16 +120,21 @@ def _built(cls: type[Processor], point: EntryPoint, model: ModelSource) -> Loade
     return LoadedProcessor(model.name, processor, capabilities, fingerprint, tokenizer, template)
 
 
-def engine_class(model: ModelSource) -> type[Engine] | None:
+def engine_class(model: ModelSource, allowed: Sequence[str] = ()) -> type[Engine] | None:
     """The engine that runs a model; ``None`` when no package brings one or it needs a folder that was not given.
 
     It is the one of the model's own name, else the one of its processor's.
+
+    Raises:
+        ConfigurationError: it is of a distribution that is not among the ``allowed``, cannot be imported, or is none.
     """
     offered = names(ENGINES)
     name = next((one for one in (model.name, model.processor) if one in offered), None)
     if name is None:
         return None
-    cls: type[Engine] = _load(_find(ENGINES, name), Engine)
+    point = _find(ENGINES, name)
+    _check_allowed(point, allowed)
+    cls: type[Engine] = _load(point, Engine)
     return None if cls.needs_folder and model.folder is None else cls
 
 
@@ -192,15 +198,20 @@ def _distribution(point: EntryPoint) -> tuple[str, str]:
     """Name and version of where a processor comes from; of one that is no distribution's, its source is the version."""
     if point.dist is not None:
         return point.dist.name, point.dist.version
-    package = sys.modules[point.module.partition(".")[0]]
-    return package.__name__, f"source {_digest_of(package)}"
+    top = point.module.partition(".")[0]
+    return top, f"source {_digest_of(sys.modules[point.module], sys.modules[top])}"
 
 
-def _digest_of(package: ModuleType) -> str:
-    """What the Python files of a module or package say; an author changes them between two starts."""
-    place = Path(package.__file__ or "")
-    files = sorted(place.parent.rglob("*.py")) if hasattr(package, "__path__") else [place]
+def _digest_of(module: ModuleType, top: ModuleType) -> str:
+    """What the class' module says, and the files of its package; an author changes them between two starts."""
+    own = Path(module.__file__ or "")
+    if top.__file__ is None:  # a namespace has no folder of its own
+        files = sorted(own.parent.glob("*.py"))
+    else:
+        files = sorted(Path(top.__file__).parent.rglob("*.py")) if hasattr(top, "__path__") else []
     digest = hashlib.sha256()
-    for file in files[:_MOST_FILES]:
-        digest.update(file.read_bytes())
+    for file in [own, *files[:_MOST_FILES]]:
+        with suppress(OSError):  # an editor's link to nowhere
+            content = file.read_bytes()
+            digest.update(f"{file.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]

@@ -66,7 +66,8 @@ class Sentinels:
     def broker_url(self) -> str:
         """As kombu spells it; the master's name is not in it."""
         who = f"{quote(self.username, '')}:{quote(self.password, '')}@" if self.username or self.password else ""
-        return ";".join(f"sentinel://{who}{host}:{port}/{self.database}" for host, port in self.hosts)
+        hosts = ((f"[{host}]" if ":" in host else host, port) for host, port in self.hosts)
+        return ";".join(f"sentinel://{who}{host}:{port}/{self.database}" for host, port in hosts)
 
 
 def _host(text: str) -> tuple[str, int]:

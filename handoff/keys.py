@@ -24,7 +24,7 @@
 | ``{p}taken:<node>:<life>:<lane>`` | list | messages that a worker has taken and not acknowledged |
 | ``{p}takers:<node>`` | set | the lives of workers that have taken messages |
 | ``{p}deaths:<node>`` | hash | how many workers have died with a message in hand, by its SHA-1; for an hour |
-| ``{p}kills`` | hash | how many children have died over an item, by its digest; for a day |
+| ``{p}kills:<digest>`` | set | the lives of children that have died over an item; for a day |
 | ``{p}refused`` | zset | digests of items that are not decoded any more, by the time of that; for a week |
 | ``{p}quarantine`` | list | messages that no worker may run, and media that killed their workers; newest first |
 | ``{p}quarantined`` | hash | how many entries the quarantine has had, by reason, and the bytes that are in it |
@@ -116,9 +116,8 @@ class Keys:
     def takers(self, node: str) -> str:
         return f"{self.prefix}takers:{node}"
 
-    @property
-    def kills(self) -> str:
-        return f"{self.prefix}kills"
+    def kills(self, digest: str) -> str:
+        return f"{self.prefix}kills:{digest}"
 
     @property
     def refused(self) -> str:

@@ -5,12 +5,13 @@ The API joins what a caller has sent one by one, and a worker takes it apart. It
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import msgpack
 
 _MAGIC = b"\x89FBREEL1"  # no media file begins so
+MOST_FRAMES = 768  # what the families look at most; each may be a transfer of its own
+HIGHEST_FPS = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,10 @@ class Reel:
             ValueError: somebody else wrote it.
         """
         try:
-            fps, frames = msgpack.unpackb(memoryview(data)[len(_MAGIC) :])
+            fps, frames = msgpack.unpackb(memoryview(data)[len(_MAGIC) :], max_array_len=MOST_FRAMES)
         except TypeError as error:
             raise ValueError("not a pair") from error
-        is_rate = isinstance(fps, float) and math.isfinite(fps) and fps > 0
+        is_rate = isinstance(fps, float) and 0 < fps <= HIGHEST_FPS
         if not is_rate or not isinstance(frames, list) or not all(isinstance(one, bytes) for one in frames):
             raise ValueError("not a rate and files")
         return cls(tuple(frames), fps)

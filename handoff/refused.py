@@ -17,13 +17,17 @@ _REFUSED_KEPT_S = 7 * 24 * 3600
 _FRESH_S = 1.0
 
 
-def note_kill(client: Client, keys: Keys, digest: str) -> bool:
-    """Count the death of a child over an item; whether it was one too many, and the item is refused from now on."""
+def note_kill(client: Client, keys: Keys, digest: str, life: str) -> bool:
+    """Note that a child has died over an item; whether it was one too many, and the item is refused from now on.
+
+    Deaths are told apart by the ``life`` that ended, so one that is noted twice, by a client that repeats, is one.
+    """
     with redis_failures():
         pipe = client.pipeline(transaction=True)
-        pipe.hincrby(keys.kills, digest, 1)
-        pipe.expire(keys.kills, _KILLS_KEPT_S)
-        kills, _ = pipe.execute()
+        pipe.sadd(keys.kills(digest), life)
+        pipe.scard(keys.kills(digest))
+        pipe.expire(keys.kills(digest), _KILLS_KEPT_S)
+        _, kills, _ = pipe.execute()
         if kills < MOST_KILLS:
             return False
         pipe.zadd(keys.refused, {digest: time.time()})
@@ -36,9 +40,10 @@ def note_kill(client: Client, keys: Keys, digest: str) -> bool:
 def pardon_all(client: Client, keys: Keys) -> int:
     """Refuse nothing any more, and forget who killed whom. How many were refused."""
     with redis_failures():
+        kills = list(client.scan_iter(keys.kills("*"), count=1000))
         pipe = client.pipeline(transaction=True)
         pipe.zcard(keys.refused)
-        pipe.delete(keys.refused, keys.kills)
+        pipe.delete(keys.refused, *kills)
         count, _ = pipe.execute()
     return int(count)
 

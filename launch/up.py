@@ -13,6 +13,7 @@ from pathlib import Path
 
 from forebay.errors import ConfigurationError, Failed
 from forebay.exposure import check_exposure
+from forebay.model import ModelSource
 from forebay.plugins import ENGINES, PROCESSORS, engine_class, names
 from forebay.settings import installation_of
 from handoff.connection import answers, connect, redis_failures, without_password
@@ -103,8 +104,8 @@ class Run:
         env = self.environment
         parts = [Part("worker", [*_FOREBAY, "worker"], env)]
         for model in self.settings.sources:
-            if engine_class(model) is None:
-                self.say(f"{model.name}: no engine without a model folder ({model.name}=DIR); /v1/preprocess only")
+            if engine_class(model, self.settings.allowed_packages) is None:
+                self.say(f"{model.name}: {_why_no_engine(model)}; /v1/preprocess only")
                 continue
             own = {**env, "FOREBAY_MODEL": str(model)}
             parts.append(Part(f"scheduler:{model.name}", [*_FOREBAY, "scheduler"], own))
@@ -116,7 +117,8 @@ class Run:
 
     def api_part(self) -> Part:
         fd = self.listening.fileno()
-        has_engine = any(engine_class(model) is not None for model in self.settings.sources)
+        allowed = self.settings.allowed_packages
+        has_engine = any(engine_class(model, allowed) is not None for model in self.settings.sources)
         env = {**self.environment, "FOREBAY_LISTEN_FD": str(fd)}
         if not has_engine:
             env["FOREBAY_READY_FOR"] = "preprocess"
@@ -205,6 +207,12 @@ def _listening(settings: UpSettings) -> Iterator[socket.socket]:
         check_exposure(host, has_keys=settings.api_keys is not None, is_allowed=settings.allow_open)
         os.set_inheritable(listening.fileno(), True)
         yield listening
+
+
+def _why_no_engine(model: ModelSource) -> str:
+    if {model.name, model.processor} & set(names(ENGINES)):
+        return f"no engine without a model folder ({model.name}=DIR)"
+    return "no installed package has an engine for it"
 
 
 def check_platform() -> None:

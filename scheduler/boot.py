@@ -31,7 +31,8 @@ def run_scheduler(settings: SchedulerSettings, engine_type: type[Engine] | None 
         ConfigurationError: no engine for the model, or no pool.
     """
     require(settings.redis_url)
-    engine = _load_engine(settings, engine_type or engine_class(settings.processors.of(settings.model)))
+    model = settings.processors.of(settings.model)
+    engine = _load_engine(settings, engine_type or engine_class(model, settings.allowed_packages))
     try:
         with open_intake(settings) as intake:
             scheduler = Scheduler(intake, engine, settings.secret, settings.drain_s)

@@ -21,7 +21,7 @@ from celery.worker import state as celery_state
 from forebay.errors import ForebayError
 from forebay.notify import notify
 from handoff import nodes
-from handoff.connection import connect
+from handoff.connection import connect, require
 from handoff.keys import LANES, Keys, queue_name
 from handoff.media import open_store
 from handoff.moves import Moves
@@ -50,6 +50,7 @@ def run_worker(settings: WorkerSettings) -> int:
     """Run until told to stop; the exit status."""
     # Celery warns of running as root because pickled tasks could run anything; ours are signed MessagePack.
     warnings.filterwarnings("ignore", category=SecurityWarning)
+    require(settings.redis_url)
     one_thread_each()
     check_partition(settings.partition)
     prepare_node(settings)

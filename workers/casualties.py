@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from billiard.exceptions import WorkerLostError
@@ -45,6 +46,7 @@ class WatchedRequest(_Request):  # type: ignore[misc]
         error = exc_info.exception
         error = getattr(error, "exc", error)  # billiard wraps it, to carry the traceback
         if isinstance(error, WorkerLostError):
+            log.error("child ended over a task", extra={"task": self.id, "pid": self.worker_pid, "how": str(error)})
             self.casualties.after_death(self.worker_pid, str(error))
         return super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
 
@@ -69,12 +71,12 @@ class Casualties:
         if not any(name in how for name in _BY_OTHERS):
             self._in_a_thread(*self._counting(self._marks(pid)))
 
-    def _marks(self, pid: int) -> list[str]:
+    def _marks(self, pid: int) -> dict[str, str]:
         """What the child was decoding; read at once, for the janitor takes its lock file away."""
         return marks_of(self.settings.folder, f"worker-{pid}-")
 
-    def _counting(self, digests: list[str]) -> list[Callable[[Client], None]]:
-        return [lambda client, digest=digest: self._count(client, digest) for digest in digests]  # type: ignore[misc]
+    def _counting(self, marks: Mapping[str, str]) -> list[Callable[[Client], None]]:
+        return [partial(self._count, digest=digest, life=life) for life, digest in marks.items()]
 
     def _in_a_thread(self, *steps: Callable[[Client], None]) -> None:
         if steps:
@@ -107,10 +109,10 @@ class Casualties:
         limit_s = self.settings.limits.hard_s
         return Problem("time_limit", f"preprocessing took longer than {limit_s:g} s and was killed", 504)
 
-    def _count(self, client: Client, digest: str) -> None:
+    def _count(self, client: Client, *, digest: str, life: str) -> None:
         keys = Keys(self.settings.prefix)
         log.error("child ended while it decoded an item", extra={"digest": digest})
-        if note_kill(client, keys, digest):
+        if note_kill(client, keys, digest, life):
             detail = f"{MOST_KILLS} children have ended while they decoded it; it is refused"
             perform(
                 client, set_aside(keys, Entry.of_media(digest, "media_quarantined", detail, self.settings.node, ""))

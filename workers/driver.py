@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from billiard.exceptions import SoftTimeLimitExceeded
@@ -133,7 +134,8 @@ class Driver:
         self._forget_the_interrupted()
         begun = self._begin(task)
         if begun.outcome == "run":
-            self._attempt(task, begun)
+            with suppress(UnwantedError):  # one that comes while the attempt tidies up
+                self._attempt(task, begun)
         elif begun.outcome == "expired":
             self._end(task.rid, _fence(task, begun), End.expired())
         elif begun.outcome == "abandoned":
@@ -151,7 +153,7 @@ class Driver:
     def _abandon(self, task: Task, begun: Begun) -> None:
         abandoner = Abandoner(self.redis, self.moves, self.node, self.secret)
         moved = abandoner.abandon(task.rid, _fence(task, begun), begun.attempt)
-        log.warning("request abandoned", extra={"rid": task.rid, "written": moved.ok})
+        log.warning("request abandoned", extra={"rid": task.rid, "model": task.model, "written": moved.ok})
 
     def _begin(self, task: Task) -> Begun:
         """Claim the request; one whose worker has died is taken over, under the next attempt."""
@@ -256,7 +258,7 @@ class Driver:
 
     @property
     def _planner(self) -> Planner:
-        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace, self.video_salvage)
+        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace, self.video_salvage, self.loader.guarded)
 
     def _plan(self, job: Job) -> None:
         loaded, extensions = self._checked(job)

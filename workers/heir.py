@@ -30,7 +30,8 @@ class Heir:
         """Put back what a dead worker had, and end the requests whose messages have killed one worker too many."""
         slot = Slot(self.abandoner.moves.keys, self.abandoner.node, life)
         estate = perform(self.abandoner.redis, slot.inherit())
-        log.warning("messages of a dead worker put back", extra={"dead": life, "messages": estate.returned})
+        if estate.returned:
+            log.warning("messages of a dead worker put back", extra={"dead": life, "messages": estate.returned})
         for taken in estate.deadly:
             self._bury(slot, taken)
         if estate.deadly:

@@ -69,7 +69,7 @@ class Janitor:
         self._purge()
         for finding in self.sweep.findings():
             if finding.remove():
-                extra = {"what": finding.what, "name_": finding.name, "why": finding.why}
+                extra = {"what": finding.what, "which": finding.name, "why": finding.why}
                 log.warning("swept", extra=extra | {"size_bytes": finding.size_bytes})
         self._sweep_spool()
 

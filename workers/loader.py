@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from forebay.errors import Rejected
@@ -40,6 +41,16 @@ class Loader:
         """What comes now is another request's."""
         self._pixels.clear()
 
+    @contextmanager
+    def guarded(self, ref: MediaRef) -> Iterator[None]:
+        """For whatever reads an item's bytes, be it the header alone: under limits, and noted.
+
+        Raises:
+            Rejected: it takes too much.
+        """
+        with self.life.marked(ref.digest), self.limits.over(ref.param):
+            yield
+
     def load_all(
         self, refs: Sequence[MediaRef], loaded: LoadedProcessor, own: Sequence[TypedExtensions], timings: Timings
     ) -> tuple[Media, ...]:
@@ -74,7 +85,7 @@ class Loader:
         """
         with timings.stage("fetch"):
             data = self.store.get(ref.digest)
-        with timings.stage("decode"), self.life.marked(ref.digest), self.limits.over(ref.param):
+        with timings.stage("decode"), self.guarded(ref):
             return self._decoded(ref, data, loaded, extensions)
 
     def _decoded(self, ref: MediaRef, data: bytes, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:

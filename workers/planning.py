@@ -5,7 +5,8 @@ Nothing is made or held, and nothing decoded but a video's first frame.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -38,6 +39,8 @@ class Planner:
     pool_bytes: int
     pace: Pace
     video_salvage: bool = False
+    guarded: Callable[[MediaRef], AbstractContextManager[None]] = lambda _: nullcontext()
+    """Holds whatever reads an item's bytes to the limits of an item."""
 
     def plan(self, model: str, body: TaskBody, loaded: LoadedProcessor, extensions: TypedExtensions) -> dict[str, Any]:
         """The answer of ``/v1/plan``, but for what only the API knows.
@@ -73,7 +76,7 @@ class Planner:
         the length is known soon enough.
 
         Raises:
-            Rejected: ``prompt_too_long``.
+            Rejected: ``prompt_too_long``, or an item takes too much even to look at.
         """
         if loaded.capabilities.context_tokens is None:
             return
@@ -83,7 +86,7 @@ class Planner:
         try:
             _prompt_tokens(body, loaded, *self._foreseen(body, loaded, own))
         except (Rejected, Failed) as error:
-            if error.code == "prompt_too_long":
+            if error.code in ("prompt_too_long", "media_too_slow", "media_too_costly"):
                 raise
 
     def _foreseen(
@@ -96,6 +99,10 @@ class Planner:
     def _outline(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
         """An item of the right size, with nothing in it."""
         data = self.store.get(ref.digest)
+        with self.guarded(ref):
+            return self._outline_of(data, ref, loaded, extensions)
+
+    def _outline_of(self, data: bytes, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
         if ref.modality is Modality.IMAGE:
             height, width = image_size(data, ref.param)
             pixels = np.broadcast_to(np.zeros((), np.uint8), (height, width, 3))

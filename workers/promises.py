@@ -62,7 +62,7 @@ def check_server(redis: Client) -> None:
     """Say in the log what of the server's settings can lose requests; it may be meant so."""
     for name, wanted, danger in (
         ("maxmemory-policy", "noeviction", "a full Redis deletes queues and records"),
-        ("appendonly", "yes", "a Redis that ends loses what was accepted"),
+        ("appendonly", "yes", "a Redis that ends loses what was accepted; `forebay up` keeps it with --data-dir"),
     ):
         try:
             with redis_failures():

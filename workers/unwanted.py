@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from forebay.errors import ForebayError
 from forebay.states import ENDS
 from forebay.task import BadTaskError, Task
 from handoff.connection import Client, redis_failures
@@ -27,8 +26,11 @@ Running = tuple[str, int]
 """A task's id, and its child."""
 
 
-class UnwantedError(ForebayError):
-    """Raised in a child in the middle of whatever it does, for nobody wants the result."""
+class UnwantedError(BaseException):
+    """Raised in a child in the middle of whatever it does, for nobody wants the result.
+
+    No ``Exception``: neither a codec's wrapper nor a guest may take it for a fault of the media.
+    """
 
 
 @dataclass(slots=True)

@@ -82,13 +82,13 @@ class Owner:
             self._fd = -1
 
 
-def marks_of(folder: Path, start: str) -> list[str]:
-    """What those were at whose names begin so, as far as their lock files are still there."""
-    marks = []
+def marks_of(folder: Path, start: str) -> dict[str, str]:
+    """What those were at whose names begin so, by name, as far as their lock files are still there."""
+    marks = {}
     for path in folder.glob(f"owner-{start}*"):
         with suppress(FileNotFoundError):
-            marks.append(path.read_text(errors="replace").strip())
-    return [mark for mark in marks if mark]
+            marks[path.name.removeprefix("owner-")] = path.read_text(errors="replace").strip()
+    return {owner: mark for owner, mark in marks.items() if mark}
 
 
 def has_fresh_mark(folder: Path, owner: str, within_s: float) -> bool:

@@ -104,7 +104,7 @@ def _look(janitor: Janitor, redis: Client) -> Found:
         leases = [janitor.keys.leases(janitor.node, model) for model in janitor.models]
         lapsed = [rid for name in leases for rid in texts(redis.zrangebyscore(name, "-inf", now_ms))]
         ended: Any = redis.lrange(janitor.keys.purge(janitor.node), 0, _MOST_REQUESTS - 1)
-        in_hand = [(life, _in_hand(janitor, redis, life)) for life in janitor.dead_takers()]
+        in_hand = [(life, count) for life in janitor.dead_takers() if (count := _in_hand(janitor, redis, life))]
     judged = janitor.judgements(now_ms, rids)
     moving = [(found, verdict) for found, verdict in judged if verdict is not Verdict.LEAVE]
     purged = [Ticket.unpack(packed).rid for packed in ended]

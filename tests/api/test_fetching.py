@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -212,3 +213,52 @@ async def test_a_url_that_is_gone_is_every_prompts_answer(open_to_loopback, clie
 
     assert [answer["error"]["code"] for answer in answers] == ["media_unavailable"] * 2
     assert there.paths == ["/gone"]
+
+
+async def test_a_url_counts_at_every_place_that_names_it(open_to_loopback, client, keys):
+    """A list of frames has a copy of each: a short body must not become gigabytes."""
+    announce(client, keys)
+    limits = {"max_request_bytes": 10 * len(PICTURE)}
+    async with listening({"/a": ok(PICTURE)}) as there:
+        lists = [{"frames": [there.url("/a")] * 4}] * 3
+        async with started(open_to_loopback(there.port, **limits)) as app, talking_to(app) as http:
+            answer = await http.post("/generate", json={"text": "Hi", "video_data": lists})
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (413, "request_too_large")
+    assert f"the limit of a request is {10 * len(PICTURE)}" in error["message"]
+    assert there.paths == ["/a"]
+
+
+async def test_who_has_no_room_for_what_is_shared_does_not_end_the_others(open_to_loopback, client, keys, staff: Staff):
+    """Each prompt is charged for itself, whoever began the transfer."""
+    announce(client, keys)
+    async with listening({"/a": ok(PICTURE)}) as there:
+        large, small = "QUJD" * 200, "QUJD"
+        body = {"text": ["one", "two"], "image_data": there.url("/a"), "video_data": [large, small], "rid": "r"}
+        async with started(open_to_loopback(there.port, max_request_bytes=610)) as app, talking_to(app) as http:
+            asking = asyncio.ensure_future(http.post("/generate", json=body))
+            _, told = await asyncio.to_thread(staff.next_task, "interactive")
+            await http.post("/abort_request", json={"rid": "r_1"})
+            answers = (await asking).json()
+
+    assert [ref.digest for ref in told.media] == [digest_of(PICTURE), digest_of(b"ABC")]
+    assert [answer["error"]["code"] for answer in answers] == ["request_too_large", "cancelled"]
+
+
+@pytest.mark.parametrize("how", ["inline", "fetched", "upload"])
+async def test_what_only_we_write_is_no_media_file(open_to_loopback, client, keys, how):
+    """A list of frames that somebody joined himself would pass by the limits of a list."""
+    announce(client, keys)
+    reel = Reel((b"a frame",), 2.0).pack()
+    async with AsyncExitStack() as stack:
+        there = await stack.enter_async_context(listening({"/a": ok(reel)}))
+        app = await stack.enter_async_context(started(open_to_loopback(there.port)))
+        http = await stack.enter_async_context(talking_to(app))
+        if how == "upload":
+            answer = await http.post("/v1/media", content=reel)
+        else:
+            source = base64.b64encode(reel).decode() if how == "inline" else there.url("/a")
+            answer = await http.post("/generate", json={"text": "Hi", "video_data": source})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_media")

@@ -204,6 +204,33 @@ def test_only_allowed_packages_are_loaded():
     assert load_processor(ModelSource("mine", processor="tests.support.toys:Toy"), ["forebay"]).name == "mine"
 
 
+def test_only_engines_of_allowed_packages_are_loaded():
+    """They are code, too, and the launcher itself asks for them."""
+    model = ModelSource("efficientnet-lite0")
+    assert engine_class(model, ["forebay-efficientnet-lite0"]) is not None
+    with pytest.raises(ConfigurationError, match="which is not allowed"):
+        engine_class(model, ["forebay"])
+
+
+def test_a_class_of_a_namespace_has_its_own_source_as_its_version(tmp_path, monkeypatch):
+    """Not whatever else lies in the folder where one works, nor an editor's link to nowhere."""
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "my_namespace"
+    package.mkdir()
+    (package / ".#mine.py").symlink_to("nowhere")
+    fingerprints = []
+    for gain in (1, 2):
+        write_module(package, "mine", gain)
+        for name in ("my_namespace", "my_namespace.mine"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        fingerprints.append(load_processor(ModelSource("mine", processor="my_namespace.mine:Mine")).fingerprint)
+    for name in ("my_namespace", "my_namespace.mine"):
+        monkeypatch.delitem(sys.modules, name)
+
+    assert fingerprints[0] != fingerprints[1]
+
+
 def test_an_engine_is_found_by_the_models_name_or_its_processors(tmp_path):
     """A folder under another name runs all the same."""
     assert engine_class(ModelSource("mine", tmp_path, processor="qwen2-vl")).__name__ == "Qwen2VLEngine"

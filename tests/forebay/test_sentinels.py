@@ -1,5 +1,7 @@
 """The address of a Redis that Sentinels watch."""
 
+from urllib.parse import urlsplit
+
 import pytest
 
 from forebay.sentinels import Sentinels
@@ -38,6 +40,13 @@ def test_kombu_is_told_of_each_of_them():
     url = "sentinel://u:p%40@a:1,b:2/m/3?sentinel_password=q"
 
     assert Sentinels.read(url).broker_url == "sentinel://u:p%40@a:1/3;sentinel://u:p%40@b:2/3"
+
+
+def test_kombu_reads_an_address_of_ipv6():
+    """Whose colons are none of a port's."""
+    url = Sentinels.read("sentinel://[::1]:26379/m").broker_url
+
+    assert (urlsplit(url).hostname, urlsplit(url).port) == ("::1", 26379)
 
 
 def test_no_password_is_shown():

@@ -54,7 +54,7 @@ def test_a_death_by_others_is_no_items_fault(node):
     code, _, attempt = ends(node, "r1", Order.KILLED_IN_CODEC)
 
     assert (code, attempt) == ("abandoned", 3)
-    assert node.redis.exists(node.keys.kills, node.keys.refused) == 0
+    assert [*node.redis.scan_iter(node.keys.kills("*")), *node.redis.keys(node.keys.refused)] == []
 
 
 @pytest.mark.parametrize(

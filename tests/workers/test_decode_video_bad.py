@@ -17,6 +17,7 @@ from tests.support.media import fox_recording
 from tests.support.videos import encoded, shades
 from workers.decode import video_limits
 from workers.decode.video import decode_video, outline_video
+from workers.unwanted import UnwantedError
 
 
 def noise(count: int = 60) -> list[np.ndarray]:
@@ -292,3 +293,14 @@ def test_memory_is_that_of_the_frames_that_are_asked_for(tmp_path):
     assert count * 720 * 1280 * 3 > 1_600_000_000
     assert frames_bytes == 8 * 720 * 1280 * 3
     assert grown < frames_bytes + 200_000_000
+
+
+def test_who_is_told_to_stop_does_not_take_that_for_damage(in_front):
+    """Else a part of the clip would be taken, and cached, for all that there is."""
+
+    def stop(_clip):
+        raise UnwantedError("nobody wants it")
+
+    with pytest.raises(UnwantedError):
+        salvaged(in_front, stop)
+    assert not issubclass(UnwantedError, Exception)  # no codec's wrapper, and no guest, may catch it

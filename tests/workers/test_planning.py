@@ -10,6 +10,7 @@ from PIL import Image
 
 from forebay import DType, Modality, ModelSource, Planned, Prompt, Rejected
 from forebay.task import Kind
+from handoff.pool.owners import marks_of
 from tests.support.media import coffee, encoded, fox_recording, plain_png, rocket
 from tests.support.toys import Cinema, Toy
 from tests.support.videos import encoded as encoded_video
@@ -156,6 +157,24 @@ def test_a_plan_is_what_becomes_of_the_request(node):
     assert plan["feature_bytes"] == 4 * 12
     assert (plan["pool_bytes"], plan["fits_pool"]) == (node.pool.data_bytes, True)
     assert plan["limits"]["items"] == {"image": 4, "audio": 1}
+
+
+@pytest.mark.service
+def test_even_a_header_is_read_under_limits_and_with_a_mark(node, monkeypatch):
+    """A codec may die, or never end, over a header; what looks at it first must count."""
+    driver, marks = node.driver(Foreseeing(ModelSource("toy"))), []
+
+    def look(_data, param):
+        marks.append(marks_of(node.folder, driver.owner))
+        raise Rejected("media_too_slow", "too slow", param=param)
+
+    monkeypatch.setattr("workers.planning.image_size", look)
+    reference = node.reference(PNG)
+    driver.run(node.task(reference, rid="r1", token="t-r1", kind=Kind.PLAN))
+
+    assert node.way.record("r1").problem.code == "media_too_slow"
+    assert marks == [{driver.owner: reference.digest}]
+    assert marks_of(node.folder, driver.owner) == {}
 
 
 @pytest.mark.service

@@ -60,9 +60,9 @@ class Site:
 
 def log_to(site: Site, who: str) -> None:
     """What this process says goes into the run's log."""
-    form = f"%(asctime)s {who} %(process)d %(message)s %(rid)s %(what)s %(name_)s %(why)s"
+    form = f"%(asctime)s {who} %(process)d %(message)s %(rid)s %(what)s %(which)s %(why)s"
     handler = logging.FileHandler(site.log)
-    handler.setFormatter(logging.Formatter(form, defaults=dict.fromkeys(("rid", "what", "name_", "why"), "")))
+    handler.setFormatter(logging.Formatter(form, defaults=dict.fromkeys(("rid", "what", "which", "why"), "")))
     logging.basicConfig(level=logging.WARNING, force=True, handlers=[handler])
 
 
