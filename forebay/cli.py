@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
@@ -63,3 +65,9 @@ def configuration_errors() -> Iterator[None]:
         yield
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
+
+
+def tell_native_crashes() -> None:
+    """A guest's native code may end this process without a word: let Python say where it was."""
+    if sys.__stderr__ is not None and not faulthandler.is_enabled():
+        faulthandler.enable(sys.__stderr__)

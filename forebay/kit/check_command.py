@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from forebay.cli import configuration_errors
+from forebay.cli import configuration_errors, tell_native_crashes
 from forebay.kit.found import find
 from forebay.kit.verdict import show_finding, show_times, show_verdict
 from forebay.testing import CALLS, CHECKS, Report, examine
@@ -32,6 +32,7 @@ def check_processor(name: str, model_dir: Path | None, calls: int, only: tuple[s
 
     Exit status: 0 when it is sound, 1 when it breaks a rule, 2 when there is nothing to examine.
     """
+    tell_native_crashes()
     console = Console(highlight=False)
     with configuration_errors():
         found = find(name, model_dir)

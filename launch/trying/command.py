@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from forebay.cli import configuration_errors
+from forebay.cli import configuration_errors, tell_native_crashes
 from forebay.client.sending import Sending
 from forebay.drive import check_items, drive, typed_extensions
 from forebay.errors import ConfigurationError, Failed, ForebayError, Rejected
@@ -58,6 +58,7 @@ def try_processor(
     NAME is an installed model's, or module:Class. No Redis and no worker is needed. What was made of each file is drawn
     as a picture with the grid of its tokens.
     """
+    tell_native_crashes()
     console = Console(highlight=False)
     with configuration_errors():
         extensions = _extensions(options)

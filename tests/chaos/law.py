@@ -35,6 +35,10 @@ class Verdict:
     def is_good(self) -> bool:
         return not any(self.faults.values())
 
+    def found(self) -> str:
+        """How many faults of each kind, in one line."""
+        return ", ".join(f"{name} {len(lines)}" for name, lines in self.faults.items())
+
 
 FAULTS = ("lost", "duplicated", "wrong", "late", "held after")
 

@@ -34,6 +34,7 @@ def storm(seconds: float, seed: int) -> tuple[Counter[str], Verdict]:
             while (left := until - time.monotonic()) > 0:
                 nemesis.rage(min(left, _A_SITTING_S))
                 law.sit(list(load.history), asked_before=time.monotonic() - _SETTLED_S)
+                print(f"{law.verdict.requests} judged: {law.verdict.found()}", file=sys.stderr, flush=True)
         return nemesis.done, law.conclude(load.history)
 
 
