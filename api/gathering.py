@@ -15,9 +15,10 @@ from api.fetch.fetcher import Fetcher
 from api.fetch.files import read_file
 from api.fetch.shared import Shared
 from api.incoming import Source
-from api.reels import check_no_reel
-from api.sources import FETCHED, scheme_of
+from api.ready_made import check_allowed, packed
+from api.reels import check_not_ours
 from api.sources import resolve as resolve_inline
+from api.sources import scheme_of
 from api.tasks import end
 from api.tenants import Tenant
 from api.uploads import Uploads, is_digest
@@ -48,6 +49,8 @@ class Gathering:
     budget: Budget
     sources: Sequence[Source] = ()
     shared: Shared = field(default_factory=Shared)
+    feature_limit: int = 0
+    """Bytes of a feature that comes instead of media; 0 takes none."""
     _found: dict[str, Gathered] = field(default_factory=dict)
 
     @property
@@ -77,9 +80,11 @@ class Gathering:
             Failed: Redis cannot be reached.
         """
         for one in self._leaves:
-            if is_digest(one.text):
+            if one.sent is not None:
+                check_allowed(one, self.feature_limit)
+            elif is_digest(one.text):
                 self._found[one.param] = await self._upload(one, tenant)
-        inline = [one for one in self._leaves if not is_digest(one.text) and scheme_of(one.text) not in FETCHED]
+        inline = [one for one in self._leaves if one.param not in self._found and not one.is_elsewhere]
         if sum(len(one.text) for one in inline) <= _OFF_LOOP_BYTES * 2:
             self._take_inline(inline)
         else:
@@ -96,9 +101,12 @@ class Gathering:
 
     def _take_inline(self, sources: Sequence[Source]) -> None:
         for one in sources:
-            data = resolve_inline(one.text, one.param, self.budget.item_limit)
-            self.budget.charge(one.param, len(data), len(data))
-            self._found[one.param] = _leaf(one, data)
+            if one.sent is not None:
+                found = _gathered(one, packed(one, self.feature_limit))
+            else:
+                found = _leaf(one, resolve_inline(one.text, one.param, self.budget.item_limit))
+            self.budget.charge(one.param, found.ref.size_bytes, found.ref.size_bytes)
+            self._found[one.param] = found
 
     async def _upload(self, source: Source, tenant: Tenant) -> Gathered:
         upload = await self.uploads.renew(tenant, source.text)
@@ -192,7 +200,7 @@ class Gathering:
 
 def _leaf(source: Source, data: bytes) -> Gathered:
     """What a caller has sent, or somebody else has: never a list of frames that we have not joined."""
-    check_no_reel(data, source.param)
+    check_not_ours(data, source.param)
     return _gathered(source, data)
 
 

@@ -14,6 +14,7 @@ from api.tenants import ANYBODY, Tenant
 from forebay.errors import Rejected
 from forebay.features import Modality
 from forebay.processor import Prompt
+from handoff.ready_made import SentFeature
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Source:
         text: what stands for its bytes; empty where ``frames`` do.
         frames: the pictures of a list that is one video, each with its place.
         fps: how many of them are shown a second.
+        sent: what ``text`` is where it is no media but a feature of the item, in base64.
     """
 
     modality: Modality
@@ -31,6 +33,12 @@ class Source:
     param: str
     frames: tuple[Source, ...] = ()
     fps: float = 0.0
+    sent: SentFeature | None = None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its bytes must be fetched."""
+        return self.sent is None and scheme_of(self.text) in FETCHED
 
     @property
     def leaves(self) -> tuple[Source, ...]:
@@ -89,7 +97,7 @@ def _names(slot: Slot) -> set[Name]:
     """Everything that is to be fetched for a prompt, once."""
     sources = () if isinstance(slot, Rejected) else slot.sources
     leaves = (leaf for source in sources for leaf in source.leaves)
-    return {(leaf.text, leaf.param) for leaf in leaves if scheme_of(leaf.text) in FETCHED}
+    return {(leaf.text, leaf.param) for leaf in leaves if leaf.is_elsewhere}
 
 
 def _owned(slot: Slot, tenant: Tenant, shared: Shared) -> Slot:

@@ -9,19 +9,20 @@ from api.incoming import Source
 from api.schema import json_type
 from forebay.errors import Rejected
 from forebay.features import Modality
+from handoff.ready_made import is_ready_made
 from handoff.reel import HIGHEST_FPS, MOST_FRAMES
 from handoff.reel import is_reel as begins_as_reel
 
 DEFAULT_FPS = 2.0  # at which the families look at videos, and so at every frame of such a list
 
 
-def check_no_reel(data: bytes, param: str) -> None:
-    """Refuse bytes that only we write: a list of frames is sent as one, and held to its limits.
+def check_not_ours(data: bytes, param: str) -> None:
+    """Refuse bytes that only we write: lists of frames and ready-made features are sent as such, within their limits.
 
     Raises:
         Rejected: they begin as ours do.
     """
-    if begins_as_reel(data):
+    if begins_as_reel(data) or is_ready_made(data):
         raise _bad(f"{param} is no media file", param)
 
 

@@ -65,6 +65,8 @@ class ApiSettings(SharedSettings):
     """Most requests between accepted and ended, over the whole deployment."""
     max_body_bytes: int = setting("FOREBAY_MAX_BODY_BYTES", read_size, 256 << 20)
     max_item_bytes: int = setting("FOREBAY_MAX_ITEM_BYTES", read_size, 64 << 20)
+    precomputed_bytes: int = setting("FOREBAY_PRECOMPUTED_BYTES", read_size, 0)
+    """Most bytes of a feature that a caller sends instead of an item; 0 takes none."""
     max_prompts: int = setting("FOREBAY_MAX_PROMPTS", whole_number(1), 4096)
     """Most prompts in a batch."""
     max_items: int = setting("FOREBAY_MAX_ITEMS", whole_number(1), 64)

@@ -7,6 +7,7 @@ from typing import Any
 
 from api.incoming import Source
 from api.limits import Limits
+from api.ready_made import is_ready_made, read_ready_made
 from api.reels import is_reel, read_reel
 from api.schema import json_type
 from forebay.errors import Rejected
@@ -81,14 +82,14 @@ def _check_broadcast(value: Any, name: str, prompts: int, limits: Limits) -> Non
 def _characters(value: Any) -> int:
     """Of what a value says, whatever its shape."""
     if isinstance(value, dict):
-        return _characters(value.get("url")) + _characters(value.get("frames"))
+        return sum(_characters(value.get(key)) for key in ("url", "frames", "feature", "data"))
     if isinstance(value, list):
         return sum(map(_characters, value))
     return len(value) if isinstance(value, str) else 0
 
 
 def sources(items: Sequence[tuple[Any, str]], modality: Modality) -> list[Source]:
-    """The items of one request, each a string, or a list of frames.
+    """The items of one request, each a string, a list of frames, or a feature.
 
     Raises:
         Rejected: an item that is none, by its place.
@@ -99,6 +100,8 @@ def sources(items: Sequence[tuple[Any, str]], modality: Modality) -> list[Source
 def _source(value: Any, param: str, modality: Modality) -> Source:
     if is_reel(value, modality):
         return read_reel(value, param)
+    if is_ready_made(value, param):
+        return read_ready_made(value, modality, param)
     return Source(modality, _text(value, param), param)
 
 

@@ -58,7 +58,13 @@ class Submission:
     def _gathering(self, incoming: Incoming) -> Gathering:
         budget = Budget(self.settings.max_request_bytes, self.settings.max_item_bytes)
         return Gathering(
-            self.uploads, self.fetcher, self.settings.file_roots, budget, incoming.sources, incoming.shared
+            self.uploads,
+            self.fetcher,
+            self.settings.file_roots,
+            budget,
+            incoming.sources,
+            incoming.shared,
+            self.settings.precomputed_bytes,
         )
 
     async def submit(self, incoming: Incoming, kind: Kind) -> Submitted:

@@ -116,6 +116,11 @@ CODES: dict[str, Code] = {
     "video_too_long": Code(400, "A video that is longer than is decoded.", "Both lengths are told."),
     "video_too_large": Code(413, "More pixels than are decoded.", "Both numbers are told."),
     "unsuitable_video": Code(400, "The model cannot take the frames that were asked for.", "Both numbers are told."),
+    "precomputed_off": Code(400, "A feature instead of media, where none is taken.", "Send the media."),
+    "precomputed_unsupported": Code(400, "The model's processor takes no ready-made feature.", "Send the media."),
+    "invalid_precomputed": Code(
+        400, "A ready-made feature that is not what the model has of such an item.", "Both shapes are told."
+    ),
     "features_too_large": Code(413, "The features are larger than the whole feature pool.", "Send smaller items."),
     # what the system lacks
     "overloaded": Code(503, "More requests are under way than `FOREBAY_MAX_LIVE`.", _LATER),

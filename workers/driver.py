@@ -10,26 +10,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from forebay.drive import (
-    check_items,
-    check_length,
-    drive,
-    drive_prompt,
-    extensions_by_item,
-    prompt_ids,
-    typed_extensions,
-)
 from forebay.errors import Failed, Problem, Rejected
-from forebay.features import Item, Output
-from forebay.media import Media
+from forebay.features import Output
 from forebay.plugins import LoadedProcessor
-from forebay.processor import TypedExtensions, Work
 from forebay.states import State
-from forebay.task import BadTaskError, Kind, MediaRef, NewerTaskError, Task, TaskBody, unseal
+from forebay.task import BadTaskError, Kind, NewerTaskError, Task, TaskBody, unseal
 from handoff import record
 from handoff.connection import Client
 from handoff.media import MediaStore
@@ -38,16 +27,15 @@ from handoff.pool import FeatureCache, Owner, Pool, forget_frames
 from handoff.pool.table import Number
 from handoff.quarantine import Entry, set_aside
 from handoff.queue import LIMITS
-from handoff.refused import MOST_KILLS, Refused
+from handoff.refused import Refused
 from handoff.scripts import Move, perform
 from workers.abandon import Abandoner
-from workers.decode.salvage import told_of
 from workers.item_limits import NO_LIMITS, ItemLimits
-from workers.items import Items
+from workers.job import Job
 from workers.loader import Loader
+from workers.making import Maker
 from workers.pace import Pace
 from workers.planning import Planner
-from workers.prompts import prompt_of
 from workers.reservation import Lease, Reservation
 from workers.results import describe, make_ticket
 from workers.timings import Timings
@@ -56,19 +44,6 @@ from workers.unwanted import UnwantedError
 log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S = 30.0  # for room, or for a sibling's work; always below the task's soft time limit
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One attempt at one request, from its claim to its end."""
-
-    task: Task
-    attempt: int
-    body: TaskBody
-    reservation: Reservation
-    timings: Timings
-    give_up_at: float
-    """``time.monotonic()`` after which it waits for nobody."""
 
 
 @dataclass(slots=True)
@@ -91,16 +66,18 @@ class Driver:
     video_salvage: bool = False
     """Whether a damaged video is taken for what decodes of it."""
     pace: Pace = field(default_factory=Pace)
-    loader: Loader = field(init=False)
-    refused: Refused = field(init=False)
+    maker: Maker = field(init=False)
     current: tuple[str, int] | None = None
     """The request in hand, and which attempt at it."""
     lingering: list[Lease] = field(default_factory=list)
     """Blocks that a processor still looks at, against the contract; each task tries them again."""
 
     def __post_init__(self) -> None:
-        self.loader = Loader(self.store, self.life, self.item_limits, self.video_salvage)
-        self.refused = Refused(self.redis, self.moves.keys)
+        loader = Loader(self.store, self.life, self.item_limits, self.video_salvage)
+        salvage, room = self.video_salvage, self.pool.data_bytes
+        planner = Planner(self.store, self.cache, room, self.pace, salvage, loader.guarded)
+        refused = Refused(self.redis, self.moves.keys)
+        self.maker = Maker(self.node, self.processors, refused, loader, planner, self.cache, salvage)
 
     @property
     def owner(self) -> str:
@@ -194,7 +171,7 @@ class Driver:
             self._plan(job)
             return False
         began_s = time.process_time()
-        output, cached = self._output(job)
+        output, cached = self.maker.make(job)
         made = sum(item.feature.size_bytes for item, found in zip(output.items, cached, strict=True) if not found)
         self.pace.note(job.task.model, made, time.process_time() - began_s)
         if job.body.kind is Kind.PREPROCESS:
@@ -214,87 +191,15 @@ class Driver:
             log.info("late result dropped", extra={"rid": task.rid, "attempt": attempt, "state": moved.state})
         return moved.ok
 
-    def _output(self, job: Job) -> tuple[Output, list[bool]]:
-        """The result, and which of its items came from the cache."""
-        self.loader.begin()
-        loaded, extensions = self._checked(job)
-        self._planner.check_context(job.body, loaded, extensions)
-        own = extensions_by_item(loaded.processor, extensions, [ref.modality for ref in job.body.media])
-        if self.cache is not None and loaded.makes_items_alone and job.body.media:
-            return self._through_cache(job, loaded, own, self.cache)
-        media = self.loader.load_all(job.body.media, loaded, own, job.timings)
-        with job.timings.stage("reserve"):
-            sizes = (_aligned_bytes(loaded, one, said) for one, said in zip(media, own, strict=True))
-            job.reservation.reserve(sum(sizes))
-        work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
-        with job.timings.stage("process"):
-            output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
-        if any(map(told_of, media)) and len(output.items) == len(media):
-            output = replace(output, items=tuple(map(_with_what_is_told, output.items, media)))
-        return output, [False] * len(output.items)
-
-    def _checked(self, job: Job) -> tuple[LoadedProcessor, TypedExtensions]:
-        """The processor of a request, and the extension map as its model types it."""
-        loaded = self.processors.get(job.task.model)
-        if loaded is None:
-            raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
-        check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
-        self._check_refused(job.body.media)
-        extensions = typed_extensions(
-            loaded.capabilities,
-            job.body.extensions,
-            has_media=bool(job.body.media),
-            load=loaded.processor.load_extensions,
-        )
-        return loaded, extensions
-
-    def _check_refused(self, media: Sequence[MediaRef]) -> None:
-        """No child is risked for what has ended two."""
-        digest = self.refused.among([ref.digest for ref in media]) if media else ""
-        if digest:
-            param = next(ref.param for ref in media if ref.digest == digest)
-            message = f"{param} is in quarantine: {MOST_KILLS} workers have ended while they decoded it"
-            raise Rejected("media_quarantined", message, param=param)
-
-    @property
-    def _planner(self) -> Planner:
-        return Planner(self.store, self.cache, self.pool.data_bytes, self.pace, self.video_salvage, self.loader.guarded)
-
     def _plan(self, job: Job) -> None:
-        loaded, extensions = self._checked(job)
-        result = self._planner.plan(job.task.model, job.body, loaded, extensions)
+        loaded, extensions = self.maker.checked(job)
+        result = self.maker.planner.plan(job.task.model, job.body, loaded, extensions)
         result["processor"] = {"name": loaded.name, "fingerprint": loaded.fingerprint}
         result |= {"node": self.node, "timings_ms": job.timings.rounded()}
         self._end(job.task.rid, Fence.owner(job.attempt, self.owner), End.done(result))
 
-    def _through_cache(
-        self, job: Job, loaded: LoadedProcessor, own: Sequence[TypedExtensions], cache: FeatureCache
-    ) -> tuple[Output, list[bool]]:
-        with job.timings.stage("process"):
-            prompt = prompt_ids(prompt_of(job.body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
-        check_length(len(prompt), loaded.capabilities.context_tokens)  # media only make it longer
-        items = Items(
-            cache=cache,
-            reservation=job.reservation,
-            loaded=loaded,
-            extensions=own,
-            load=lambda ref, said: self.loader.load(ref, loaded, said, job.timings),
-            timings=job.timings,
-            rid=job.task.rid,
-            attempt=job.attempt,
-            give_up_at=job.give_up_at,
-            prompt_tokens=len(prompt),
-            video_salvage=self.video_salvage,
-        )
-        prepared = items.prepare(job.body.media, job.body.tenant)
-        with job.timings.stage("process"):
-            processed = [one.processed for one in prepared]
-            limit = loaded.capabilities.context_tokens
-            output = drive_prompt(loaded.processor, prompt, prepared, processed, job.body.caller_hashes, limit)
-        return output, [one.is_cached for one in prepared]
-
     def _answer(self, job: Job, output: Output, cached: Sequence[bool]) -> None:
-        loaded = self.processors[job.task.model]
+        loaded = self.maker.processors[job.task.model]
         with job.timings.stage("describe"):
             result = describe(output, job.body, self.store, cached)
         result["processor"] = {"name": loaded.name, "fingerprint": loaded.fingerprint}
@@ -335,12 +240,3 @@ class Driver:
 def _fence(task: Task, begun: Begun) -> Fence:
     """For a request that was not begun: as it stood when it was looked at."""
     return Fence.seen(Seen(begun.state, begun.attempt, task.token))
-
-
-def _with_what_is_told(item: Item, media: Media) -> Item:
-    return replace(item, model_specific={**item.model_specific, **told_of(media)})
-
-
-def _aligned_bytes(loaded: LoadedProcessor, media: Media, extensions: TypedExtensions) -> int:
-    size = loaded.processor.feature_bytes_with(media, extensions)
-    return size + 64 if size else 0

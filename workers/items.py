@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from forebay.drive import drive_item
 from forebay.features import Processed
-from forebay.media import Media
 from forebay.plugins import LoadedProcessor
 from forebay.processor import Prompt, TypedExtensions, Work
+from forebay.ready_made import Item, bytes_of, process
 from forebay.task import MediaRef
 from handoff.pool import Block, FeatureCache, Flight, Found, Sought
 from workers.decode.salvage import told_of
@@ -46,7 +45,7 @@ class Items:
     reservation: Reservation
     loaded: LoadedProcessor
     extensions: Sequence[TypedExtensions]
-    load: Callable[[MediaRef, TypedExtensions], Media]
+    load: Callable[[MediaRef, TypedExtensions], Item]
     timings: Timings
     rid: str
     attempt: int
@@ -58,7 +57,7 @@ class Items:
     _own: dict[bytes, TypedExtensions] = field(default_factory=dict)
     _ready: dict[bytes, Prepared] = field(default_factory=dict)
     _flights: dict[bytes, Flight] = field(default_factory=dict)
-    _media: dict[bytes, Media] = field(default_factory=dict)
+    _media: dict[bytes, Item] = field(default_factory=dict)
     _sizes: dict[bytes, int] = field(default_factory=dict)
     _blocks: dict[bytes, Block] = field(default_factory=dict)
     """Blocks that are reserved and not written yet, by what they are for."""
@@ -148,7 +147,7 @@ class Items:
         if key in self._media:
             return
         self._media[key] = media = self.load(ref, self._own[key])
-        size = self.loaded.processor.feature_bytes_with(media, self._own[key])
+        size = bytes_of(self.loaded, media, self._own[key])
         self._sizes[key] = with_slack(size) if size else 0
         self.reservation.check_fits(sum(self._sizes.values()))  # before the next one is decoded
 
@@ -164,10 +163,10 @@ class Items:
         self._blocks.update(zip(needed, blocks, strict=True))
         return True
 
-    def _make(self, media: Media, block: Block | None, key: bytes) -> Prepared:
-        work = Work(self.rid, Prompt(ids=()), (media,), self._own[key], self.reservation.empty_in(block))
+    def _make(self, media: Item, block: Block | None, key: bytes) -> Prepared:
+        work = Work(self.rid, Prompt(ids=()), (), self._own[key], self.reservation.empty_in(block))
         with self.timings.stage("process"):
-            processed = drive_item(self.loaded.processor, self.loaded.capabilities, media, work)
+            processed = process(self.loaded, media, work)
         processed = replace(processed, model_specific={**processed.model_specific, **told_of(media)})
         processed = self._settled(processed, block)
         made = Prepared(media.modality, media.digest, media.hash, processed, is_cached=False)

@@ -8,16 +8,19 @@ from dataclasses import dataclass, field, replace
 
 from forebay.errors import Rejected
 from forebay.features import Modality
-from forebay.media import Audio, Clip, Image, Media, Video
+from forebay.media import Audio, Clip, Image, Video
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions
+from forebay.ready_made import Item
 from forebay.task import MediaRef
 from handoff.media import MediaStore
 from handoff.pool import Owner
+from handoff.ready_made import is_ready_made
 from workers.decode import decode_audio, decode_image, decode_video
 from workers.decode.identity import hash_of
 from workers.decode.image import MAX_REQUEST_PIXELS
 from workers.item_limits import ItemLimits
+from workers.ready_made import read_ready_made
 from workers.timings import Timings
 
 
@@ -53,7 +56,7 @@ class Loader:
 
     def load_all(
         self, refs: Sequence[MediaRef], loaded: LoadedProcessor, own: Sequence[TypedExtensions], timings: Timings
-    ) -> tuple[Media, ...]:
+    ) -> tuple[Item, ...]:
         """The items of one request; the same bytes, wanted in the same way, are decoded once.
 
         Such items share their pixels or samples, and each has its own place.
@@ -67,7 +70,7 @@ class Loader:
         Raises:
             Rejected, Failed: as ``load``, of the first item that cannot be had.
         """
-        known: dict[tuple[Modality, str, str], Media] = {}
+        known: dict[tuple[Modality, str, str], Item] = {}
         media = []
         for ref, said in zip(refs, own, strict=True):
             key = ref.modality, ref.digest, "" if said is None else said.model_dump_json()
@@ -76,7 +79,7 @@ class Loader:
             media.append(replace(known[key], param=ref.param))
         return tuple(media)
 
-    def load(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, timings: Timings) -> Media:
+    def load(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions, timings: Timings) -> Item:
         """The item as a processor gets it.
 
         Raises:
@@ -88,7 +91,9 @@ class Loader:
         with timings.stage("decode"), self.guarded(ref):
             return self._decoded(ref, data, loaded, extensions)
 
-    def _decoded(self, ref: MediaRef, data: bytes, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
+    def _decoded(self, ref: MediaRef, data: bytes, loaded: LoadedProcessor, extensions: TypedExtensions) -> Item:
+        if is_ready_made(data):
+            return read_ready_made(data, ref, loaded, extensions)
         if ref.modality is Modality.IMAGE:
             pixels = decode_image(data, ref.param, self._left)
             self._pixels.append(pixels.shape[0] * pixels.shape[1])

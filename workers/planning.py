@@ -22,12 +22,14 @@ from forebay.processor import TypedExtensions
 from forebay.task import MediaRef, TaskBody
 from handoff.media import MediaStore
 from handoff.pool import FeatureCache
+from handoff.ready_made import is_ready_made
 from workers.decode.audio import audio_length
 from workers.decode.header import image_size
 from workers.decode.video import outline_video
 from workers.entries import key_of
 from workers.pace import Pace
 from workers.prompts import prompt_of
+from workers.ready_made import read_ready_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class Planner:
             return self._outline_of(data, ref, loaded, extensions)
 
     def _outline_of(self, data: bytes, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
+        if is_ready_made(data):
+            return read_ready_made(data, ref, loaded, extensions).outline
         if ref.modality is Modality.IMAGE:
             height, width = image_size(data, ref.param)
             pixels = np.broadcast_to(np.zeros((), np.uint8), (height, width, 3))

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from api.context import context_of
 from api.described import UploadTold
 from api.intake import read_file
-from api.reels import check_no_reel
+from api.reels import check_not_ours
 from api.routes.openapi import LOOK, gives, upload_body
 from api.tenants import tenant_of
 from api.uploads import Upload, is_digest
@@ -27,7 +27,7 @@ router = APIRouter()
 async def upload(request: Request) -> Response:
     context = context_of(request)
     data = await read_file(request, context.settings.max_item_bytes)
-    check_no_reel(data, "file")
+    check_not_ours(data, "file")
     kept = await context.uploads.put(tenant_of(request), data)
     return JSONResponse(kept.as_map(), 201, {"Location": f"/v1/media/{kept.digest}"})
 

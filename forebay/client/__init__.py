@@ -5,7 +5,7 @@ Any HTTP client does as well; this one knows the shapes, and sends again what ca
 
 from forebay.client.answers import Answer
 from forebay.client.asynchronous import AsyncClient
-from forebay.client.bodies import Request, Source, encode
+from forebay.client.bodies import Request, Source, encode, ready_made
 from forebay.client.errors import FileError, NotEndedError, RequestFailedError, UnreachableError
 from forebay.client.events import Ended, Event, Piece, StateReached
 from forebay.client.listings import Listed, Model, Upload
@@ -37,4 +37,5 @@ __all__ = [
     "UnreachableError",
     "Upload",
     "encode",
+    "ready_made",
 ]

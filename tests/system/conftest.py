@@ -20,8 +20,9 @@ def qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def deployment(qwen_folder: Path) -> Iterator[Deployment]:
     models = ["efficientnet-lite0", "whisper-tiny-en", f"qwen2-vl={qwen_folder}", "qwen3-vl"]
+    env = {"FOREBAY_PRECOMPUTED_BYTES": "4MiB"}
     arguments = [part for model in models for part in ("--model", model)]
-    with running([*arguments, "--workers", "2", "--cores", "0,1"]) as deployment:
+    with running([*arguments, "--workers", "2", "--cores", "0,1"], env) as deployment:
         yield deployment
 
 

@@ -1,6 +1,7 @@
 """One task from its message to its end: whatever happens, one end, and a pool in which only tickets own blocks."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -249,7 +250,7 @@ def test_media_that_have_expired_are_a_503(node):
 def test_a_model_without_a_processor_here_is_a_503(node):
     """The register was wrong about this node."""
     driver = node.driver()
-    driver.processors = {}
+    driver.maker = replace(driver.maker, processors={})
 
     driver.run(node.task(node.reference(PNG)))
 
@@ -412,7 +413,7 @@ def test_when_redis_goes_in_the_middle_nothing_is_left_in_the_pool(node):
     def deed(_):
         driver.redis = connect("redis://127.0.0.1:1", "nobody")
 
-    driver.processors = {"toy": node.driver(Harmful(deed)).processors["toy"]}
+    driver.maker = replace(driver.maker, processors={"toy": node.driver(Harmful(deed)).processors["toy"]})
 
     with pytest.raises(Failed, match="the request store cannot be reached"):
         driver.run(message)
@@ -440,7 +441,7 @@ def test_an_array_that_a_processor_keeps_is_never_overwritten(node, caplog):
     assert len(node.pool.blocks()) == 2
 
     kept.clear()
-    driver.processors = node.driver().processors
+    driver.maker = replace(driver.maker, processors=node.driver().processors)
     driver.run(node.task(node.reference(PNG), rid="r3", token="t3", kind=Kind.PREPROCESS))
     assert node.pool.blocks() == []
 
@@ -493,7 +494,7 @@ def test_what_an_interrupted_step_left_in_the_pool_is_given_up(node):
         assert driver.pool.allocate(1000, "r1", 1) is not None  # and nobody keeps the answer
         raise SoftTimeLimitExceeded
 
-    driver.processors = {"toy": loaded(Harmful(interrupted), "toy")}
+    driver.maker = replace(driver.maker, processors={"toy": loaded(Harmful(interrupted), "toy")})
     driver.run(node.task(node.reference(PNG)))
 
     assert ended(node)[1].code == "time_limit"

@@ -227,14 +227,14 @@ def test_what_can_never_fit_is_refused_before_all_of_it_is_decoded(node):
     toy = Large()
     driver = node.driver(toy, cached=True)
     loaded_items = []
-    real = driver.loader.load
+    real = driver.maker.loader.load
 
     def counting(_self, ref, *others):
         loaded_items.append(ref.digest)
         return real(ref, *others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(driver.loader), "load", counting)
+        patch.setattr(type(driver.maker.loader), "load", counting)
         driver.run(node.task(*(node.reference(plain_png(1, 2 + n)) for n in range(4)), rid="r1"))
 
     problem = node.way.record("r1").problem

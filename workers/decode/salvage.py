@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from forebay.media import Media, Video
+from forebay.media import Video
+from forebay.ready_made import Item
 
 
-def told_of(media: Media) -> Mapping[str, int]:
+def told_of(media: Item) -> Mapping[str, int]:
     """What an item's answer says besides what its model says: nothing of one that is whole."""
     if not isinstance(media, Video) or not media.clip.announced_frames:
         return {}

@@ -1,0 +1,126 @@
+"""A feature that a caller sends instead of media: ``{"format": "processor_output", "feature": …, "made_of": …}``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from api.incoming import Source
+from api.schema import json_type
+from api.sources import decode_base64
+from forebay.dtypes import DType
+from forebay.errors import Rejected
+from forebay.features import Modality, Normalisation
+from handoff.ready_made import SIZES, SentFeature
+
+FORMAT = "processor_output"
+_MOST_AXES = 8
+_Side = Annotated[int, Field(ge=1, lt=2**31)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_STRICT = ConfigDict(strict=True, extra="ignore")
+
+
+class _NormalisationBody(BaseModel):
+    model_config = _STRICT
+
+    mean: list[_Number] = Field(max_length=64)
+    std: list[_Number] = Field(max_length=64)
+    copies: int = Field(ge=1, le=64)
+
+
+class _FeatureBody(BaseModel):
+    model_config = _STRICT
+
+    dtype: Literal["float32", "int64", "bfloat16", "uint8"]
+    shape: list[_Side] = Field(min_length=1, max_length=_MOST_AXES)
+    data: str
+    normalisation: _NormalisationBody | None = None
+
+
+class _SizesBody(BaseModel):
+    model_config = _STRICT
+
+    height: _Side | None = None
+    width: _Side | None = None
+    samples: _Side | None = None
+    frames: _Side | None = None
+    fps: float | None = Field(None, gt=0, le=1000, allow_inf_nan=False)
+
+
+class _Body(BaseModel):
+    model_config = _STRICT
+
+    feature: _FeatureBody
+    made_of: _SizesBody
+
+
+def is_ready_made(value: Any, param: str) -> bool:
+    """Whether an item is a feature instead of media.
+
+    Raises:
+        Rejected: it is of a format that nobody reads.
+    """
+    if not isinstance(value, Mapping) or value.get("url") is not None or value.get("format") is None:
+        return False
+    name = value["format"]
+    if name != FORMAT:
+        shown = repr(name[:40]) if isinstance(name, str) else json_type(name)
+        raise _bad(f"{param}.format is {shown}; the one that is read is {FORMAT!r}", f"{param}.format")
+    return True
+
+
+def read_ready_made(value: Mapping[str, Any], modality: Modality, param: str) -> Source:
+    """The item that stands for a feature; its bytes are decoded when the request is gathered.
+
+    Raises:
+        Rejected: naming the field.
+    """
+    try:
+        body = _Body.model_validate(dict(value))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        path = ".".join([param, *(str(part) for part in first["loc"])])
+        raise _bad(f"{path}: {first['msg']}", path) from error
+    sizes = body.made_of.model_dump(include=set(SIZES[modality]))
+    for name, size in sizes.items():
+        if size is None:
+            path = f"{param}.made_of.{name}"
+            raise _bad(f"{path} is missing: what {modality}s are made of is told by {', '.join(SIZES[modality])}", path)
+    told = body.feature.normalisation
+    normalisation = None if told is None else Normalisation(tuple(told.mean), tuple(told.std), told.copies)
+    sent = SentFeature(DType(body.feature.dtype), tuple(body.feature.shape), sizes, normalisation)
+    return Source(modality, body.feature.data, param, sent=sent)
+
+
+def packed(source: Source, limit_bytes: int) -> bytes:
+    """The feature as it travels on.
+
+    Raises:
+        Rejected: it is too large, not base64, or of another length than its shape says.
+    """
+    assert source.sent is not None
+    path, sent = f"{source.param}.feature.data", source.sent
+    data = decode_base64(source.text, path, limit_bytes)
+    expected = math.prod(sent.shape) * sent.dtype.itemsize
+    if len(data) != expected:
+        shape = f"{sent.dtype} {list(sent.shape)}"
+        raise _bad(f"{path} is {len(data)} bytes; {shape} has {expected}", path)
+    return sent.pack(data)
+
+
+def check_allowed(source: Source, limit_bytes: int) -> None:
+    """Refuse a feature where none is taken.
+
+    Raises:
+        Rejected: ``precomputed_off``.
+    """
+    if not limit_bytes:
+        message = f"{source.param}: this deployment takes no ready-made features (FOREBAY_PRECOMPUTED_BYTES)"
+        raise Rejected("precomputed_off", message, param=source.param)
+
+
+def _bad(message: str, param: str) -> Rejected:
+    return Rejected("invalid_precomputed", message, param=param)
