@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -15,7 +15,7 @@ from forebay import metrics as table
 from forebay.errors import Problem
 from forebay.metrics import Metric
 from forebay.states import State
-from handoff import quarantine
+from handoff import quarantine, shadow
 from handoff.connection import AsyncClient, redis_failures
 from handoff.keys import LANES, Keys
 from handoff.nodes import NodeView
@@ -30,7 +30,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._counted = CountedElsewhere()
         self.registry.register(self._counted)
-        elsewhere = (*table.COUNTED_BY_A_POOL.values(), table.QUARANTINED)
+        elsewhere = (*table.COUNTED_BY_A_POOL.values(), table.QUARANTINED, *table.BY_SHADOWS)
         self._by_name = {metric.name: self._make(metric) for metric in table.TABLE if metric not in elsewhere}
 
     def _make(self, metric: Metric) -> Any:
@@ -64,7 +64,15 @@ class Metrics:
         self._counted.quarantined = await quarantine.counts(redis, keys)
         for node in nodes:
             await self._of_node(node, redis, keys)
+        await self._of_shadows({model for node in nodes for model in node.processors}, redis, keys)
         return generate_latest(self.registry)
+
+    async def _of_shadows(self, models: Collection[str], redis: AsyncClient, keys: Keys) -> None:
+        self[table.SHADOW_ERROR].clear()
+        found = {model: await shadow.counts_of(redis, keys, model) for model in models}
+        self._counted.by_shadow = {model: one.counts for model, one in found.items() if one.counts}
+        for model in self._counted.by_shadow:
+            self[table.SHADOW_ERROR].labels(model).set(found[model].max_abs_error)
 
     async def _of_node(self, node: NodeView, redis: AsyncClient, keys: Keys) -> None:
         with redis_failures():
@@ -88,6 +96,7 @@ class CountedElsewhere(Collector):
     def __init__(self) -> None:
         self.by_node: Mapping[str, Mapping[str, int]] = {}
         self.quarantined: Mapping[str, int] = {}
+        self.by_shadow: Mapping[str, Mapping[str, int]] = {}
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         for fact, metric in table.COUNTED_BY_A_POOL.items():
@@ -101,3 +110,17 @@ class CountedElsewhere(Collector):
         for reason, count in sorted(self.quarantined.items()):
             family.add_metric([reason], count)
         yield family
+        yield from self._of_shadows()
+
+    def _of_shadows(self) -> Iterator[CounterMetricFamily]:
+        families = [CounterMetricFamily(one.name, one.help, labels=one.labels) for one in table.BY_SHADOWS]
+        compared, differences, passed_over = families
+        for model, counts in sorted(self.by_shadow.items()):
+            for name, count in sorted(counts.items()):
+                if name in ("equal", "different"):
+                    compared.add_metric([model, name], count)
+                elif name.startswith(shadow.IN):
+                    differences.add_metric([model, name.removeprefix(shadow.IN)], count)
+                elif name.startswith(shadow.PASSED_OVER):
+                    passed_over.add_metric([model, name.removeprefix(shadow.PASSED_OVER)], count)
+        yield from families

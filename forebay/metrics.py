@@ -70,6 +70,25 @@ PROCESSOR = Metric(
 BROKEN = Metric("forebay_processor_broken", "gauge", "1 for each model that a node cannot serve.", ("node", "model"))
 QUARANTINED = Metric("forebay_quarantined", "counter", "Messages and media that workers have set aside.", ("reason",))
 
+SHADOW_COMPARED = Metric(
+    "forebay_shadow_compared", "counter", "Requests that were prepared a second time, by verdict.", ("model", "verdict")
+)
+SHADOW_DIFFERENCES = Metric(
+    "forebay_shadow_differences", "counter", "Of those, by what the two results differ in.", ("model", "kind")
+)
+SHADOW_PASSED_OVER = Metric(
+    "forebay_shadow_passed_over",
+    "counter",
+    "Requests that were to be prepared a second time, and were not.",
+    ("model", "why"),
+)
+SHADOW_ERROR = Metric(
+    "forebay_shadow_max_abs_error", "gauge", "Largest absolute difference of two features of one item.", ("model",)
+)
+
+BY_SHADOWS = (SHADOW_COMPARED, SHADOW_DIFFERENCES, SHADOW_PASSED_OVER)
+"""What shadows have counted, in Redis."""
+
 TABLE = (
     REQUESTS,
     REQUEST_SECONDS,
@@ -82,4 +101,6 @@ TABLE = (
     PROCESSOR,
     BROKEN,
     QUARANTINED,
+    *BY_SHADOWS,
+    SHADOW_ERROR,
 )

@@ -28,6 +28,10 @@
 | ``{p}refused`` | zset | digests of items that are not decoded any more, by the time of that; for a week |
 | ``{p}quarantine`` | list | messages that no worker may run, and media that killed their workers; newest first |
 | ``{p}quarantined`` | hash | how many entries the quarantine has had, by reason, and the bytes that are in it |
+| ``{p}shadow:<model>`` | string | what a model's shadow wants of its requests; for seconds |
+| ``{p}shadowed:<model>`` | list | requests that wait to be prepared a second time; for minutes |
+| ``{p}shadow-found:<model>`` | hash | what a shadow has counted; for a week |
+| ``{p}shadow-notes:<model>`` | list | the latest requests that a shadow has prepared otherwise; for a week |
 | ``mm.<node>.<lane>`` (with ``{p}`` before it) | list | the Celery queue of a node |
 """
 
@@ -130,6 +134,18 @@ class Keys:
     @property
     def quarantined(self) -> str:
         return f"{self.prefix}quarantined"
+
+    def shadow(self, model: str) -> str:
+        return f"{self.prefix}shadow:{model}"
+
+    def shadowed(self, model: str) -> str:
+        return f"{self.prefix}shadowed:{model}"
+
+    def shadow_found(self, model: str) -> str:
+        return f"{self.prefix}shadow-found:{model}"
+
+    def shadow_notes(self, model: str) -> str:
+        return f"{self.prefix}shadow-notes:{model}"
 
     def media(self, digest: str) -> str:
         return f"{self.prefix}m:{digest}"

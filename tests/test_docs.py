@@ -19,9 +19,16 @@ from forebay.testing import image
 from launch.settings import UpSettings
 from scheduler.settings import SchedulerSettings
 from workers.settings import WorkerSettings
+from workers.shadow.settings import ShadowSettings
 
 ROOT = Path(__file__).parents[1]
-PROCESSES = {"api": ApiSettings, "worker": WorkerSettings, "scheduler": SchedulerSettings, "up": UpSettings}
+PROCESSES = {
+    "api": ApiSettings,
+    "worker": WorkerSettings,
+    "shadow": ShadowSettings,
+    "scheduler": SchedulerSettings,
+    "up": UpSettings,
+}
 MARKS = {
     name: re.compile(rf"(<!-- {name}:.*?-->\n)(.*?)(<!-- /{name} -->)", re.DOTALL) for name in ("settings", "metrics")
 }

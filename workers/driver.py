@@ -38,6 +38,7 @@ from workers.pace import Pace
 from workers.planning import Planner
 from workers.reservation import Lease, Reservation
 from workers.results import describe, make_ticket
+from workers.shadow.offering import Offering
 from workers.timings import Timings
 from workers.unwanted import UnwantedError
 
@@ -67,6 +68,7 @@ class Driver:
     """Whether a damaged video is taken for what decodes of it."""
     pace: Pace = field(default_factory=Pace)
     maker: Maker = field(init=False)
+    offering: Offering = field(init=False)
     current: tuple[str, int] | None = None
     """The request in hand, and which attempt at it."""
     lingering: list[Lease] = field(default_factory=list)
@@ -77,6 +79,7 @@ class Driver:
         salvage, room = self.video_salvage, self.pool.data_bytes
         planner = Planner(self.store, self.cache, room, self.pace, salvage, loader.guarded)
         refused = Refused(self.redis, self.moves.keys)
+        self.offering = Offering(self.redis, self.moves.keys, self.store, self.secret)
         self.maker = Maker(self.node, self.processors, refused, loader, planner, self.cache, salvage)
 
     @property
@@ -173,7 +176,17 @@ class Driver:
         began_s = time.process_time()
         output, cached = self.maker.make(job)
         made = sum(item.feature.size_bytes for item, found in zip(output.items, cached, strict=True) if not found)
-        self.pace.note(job.task.model, made, time.process_time() - began_s)
+        spent_s = time.process_time() - began_s
+        self.pace.note(job.task.model, made, spent_s)
+        copy = self.offering.copied(job, output)
+        parked = self._handed_on(job, output, cached)
+        if copy is not None:
+            fingerprint = self.maker.processors[job.task.model].fingerprint
+            self.offering.offer(job, copy, fingerprint, 0.0 if any(cached) else 1000 * spent_s)
+        return parked
+
+    def _handed_on(self, job: Job, output: Output, cached: Sequence[bool]) -> bool:
+        """The result to whoever wants it; whether a ticket owns the blocks now."""
         if job.body.kind is Kind.PREPROCESS:
             self._answer(job, output, cached)
             return False
@@ -192,7 +205,7 @@ class Driver:
         return moved.ok
 
     def _plan(self, job: Job) -> None:
-        loaded, extensions = self.maker.checked(job)
+        loaded, extensions = self.maker.checked(job.task.model, job.body)
         result = self.maker.planner.plan(job.task.model, job.body, loaded, extensions)
         result["processor"] = {"name": loaded.name, "fingerprint": loaded.fingerprint}
         result |= {"node": self.node, "timings_ms": job.timings.rounded()}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from forebay.errors import Rejected
 from forebay.features import Modality
@@ -14,7 +15,6 @@ from forebay.processor import TypedExtensions
 from forebay.ready_made import Item
 from forebay.task import MediaRef
 from handoff.media import MediaStore
-from handoff.pool import Owner
 from handoff.ready_made import is_ready_made
 from workers.decode import decode_audio, decode_image, decode_video
 from workers.decode.identity import hash_of
@@ -22,6 +22,12 @@ from workers.decode.image import MAX_REQUEST_PIXELS
 from workers.item_limits import ItemLimits
 from workers.ready_made import read_ready_made
 from workers.timings import Timings
+
+
+class Marks(Protocol):
+    """Who can say what it is at."""
+
+    def marked(self, text: str) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Loader:
     """
 
     store: MediaStore
-    life: Owner
+    life: Marks
     limits: ItemLimits
     salvage: bool
     _pixels: list[int] = field(default_factory=list)

@@ -18,10 +18,10 @@ from forebay.errors import Failed, Rejected
 from forebay.features import Item, Output
 from forebay.media import Media
 from forebay.plugins import LoadedProcessor
-from forebay.processor import Prompt, TypedExtensions, Work
+from forebay.processor import Allocate, Prompt, TypedExtensions, Work
 from forebay.ready_made import Item as LoadedItem
 from forebay.ready_made import ReadyMade, bytes_of, process
-from forebay.task import MediaRef
+from forebay.task import MediaRef, TaskBody
 from handoff.pool import FeatureCache
 from handoff.refused import MOST_KILLS, Refused
 from workers.decode.salvage import told_of
@@ -47,7 +47,7 @@ class Maker:
     def make(self, job: Job) -> tuple[Output, list[bool]]:
         """The result, and which of its items came from the cache."""
         self.loader.begin()
-        loaded, extensions = self.checked(job)
+        loaded, extensions = self.checked(job.task.model, job.body)
         self.planner.check_context(job.body, loaded, extensions)
         own = extensions_by_item(loaded.processor, extensions, [ref.modality for ref in job.body.media])
         if self.cache is not None and loaded.makes_items_alone and job.body.media:
@@ -56,51 +56,18 @@ class Maker:
         with job.timings.stage("reserve"):
             sizes = (_aligned_bytes(loaded, one, said) for one, said in zip(media, own, strict=True))
             job.reservation.reserve(sum(sizes))
-        decoded = tuple(one for one in media if not isinstance(one, ReadyMade))
-        if len(decoded) < len(media):
-            output = self._by_items(job, loaded, own, media)
-        else:
-            output = self._by_request(job, loaded, extensions, decoded)
+        with job.timings.stage("process"):
+            output = output_of(loaded, job.task.rid, job.body, extensions, media, job.reservation.empty)
         return output, [False] * len(output.items)
 
-    def _by_items(
-        self, job: Job, loaded: LoadedProcessor, own: Sequence[TypedExtensions], media: Sequence[LoadedItem]
-    ) -> Output:
-        """Each item by itself, where some came ready-made."""
-        with job.timings.stage("process"):
-            prompt = prompt_ids(prompt_of(job.body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
-            processed = [
-                process(loaded, one, Work(job.task.rid, Prompt(ids=()), (), said, job.reservation.empty))
-                for one, said in zip(media, own, strict=True)
-            ]
-            limit = loaded.capabilities.context_tokens
-            return drive_prompt(loaded.processor, prompt, media, processed, job.body.caller_hashes, limit)
-
-    def _by_request(
-        self, job: Job, loaded: LoadedProcessor, extensions: TypedExtensions, media: tuple[Media, ...]
-    ) -> Output:
-        """The request as a whole, by the processor's own flow."""
-        work = Work(job.task.rid, prompt_of(job.body, loaded), media, extensions, job.reservation.empty)
-        with job.timings.stage("process"):
-            output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, job.body.caller_hashes)
-        if any(map(told_of, media)) and len(output.items) == len(media):
-            output = replace(output, items=tuple(map(_with_what_is_told, output.items, media)))
-        return output
-
-    def checked(self, job: Job) -> tuple[LoadedProcessor, TypedExtensions]:
+    def checked(self, model: str, body: TaskBody) -> tuple[LoadedProcessor, TypedExtensions]:
         """The processor of a request, and the extension map as its model types it."""
-        loaded = self.processors.get(job.task.model)
+        loaded = self.processors.get(model)
         if loaded is None:
-            raise Failed("no_processor", f"node {self.node} has no processor for {job.task.model!r}", status=503)
-        check_items(loaded.capabilities, [ref.modality for ref in job.body.media])
-        self._check_refused(job.body.media)
-        extensions = typed_extensions(
-            loaded.capabilities,
-            job.body.extensions,
-            has_media=bool(job.body.media),
-            load=loaded.processor.load_extensions,
-        )
-        return loaded, extensions
+            raise Failed("no_processor", f"node {self.node} has no processor for {model!r}", status=503)
+        check_items(loaded.capabilities, [ref.modality for ref in body.media])
+        self._check_refused(body.media)
+        return loaded, typed(loaded, body)
 
     def _check_refused(self, media: Sequence[MediaRef]) -> None:
         """No child is risked for what has ended two."""
@@ -135,6 +102,61 @@ class Maker:
             limit = loaded.capabilities.context_tokens
             output = drive_prompt(loaded.processor, prompt, prepared, processed, job.body.caller_hashes, limit)
         return output, [one.is_cached for one in prepared]
+
+
+def typed(loaded: LoadedProcessor, body: TaskBody) -> TypedExtensions:
+    """The extension map of a request as its processor types it.
+
+    Raises:
+        Rejected: the processor's own model refuses it.
+    """
+    return typed_extensions(
+        loaded.capabilities, body.extensions, has_media=bool(body.media), load=loaded.processor.load_extensions
+    )
+
+
+def output_of(
+    loaded: LoadedProcessor,
+    rid: str,
+    body: TaskBody,
+    extensions: TypedExtensions,
+    media: Sequence[LoadedItem],
+    allocate: Allocate | None = None,
+) -> Output:
+    """What a processor makes of a request whose items are loaded, by its own flow; nothing is looked up or kept.
+
+    Raises:
+        Rejected: the caller's mistake.
+        Failed: the processor's mistake, or no room for its arrays.
+    """
+    prompt = prompt_of(body, loaded)
+    decoded = tuple(one for one in media if not isinstance(one, ReadyMade))
+    if len(decoded) < len(media):
+        return _by_items(loaded, rid, body, extensions, media, allocate)
+    work = Work(rid, prompt, decoded, extensions, allocate)
+    output = drive(loaded.processor, loaded.capabilities, work, loaded.tokenizer, body.caller_hashes)
+    if any(map(told_of, decoded)) and len(output.items) == len(decoded):
+        output = replace(output, items=tuple(map(_with_what_is_told, output.items, decoded)))
+    return output
+
+
+def _by_items(
+    loaded: LoadedProcessor,
+    rid: str,
+    body: TaskBody,
+    extensions: TypedExtensions,
+    media: Sequence[LoadedItem],
+    allocate: Allocate | None,
+) -> Output:
+    """Each item by itself, where some came ready-made."""
+    own = extensions_by_item(loaded.processor, extensions, [one.modality for one in media])
+    prompt = prompt_ids(prompt_of(body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
+    processed = [
+        process(loaded, one, Work(rid, Prompt(ids=()), (), said, allocate))
+        for one, said in zip(media, own, strict=True)
+    ]
+    limit = loaded.capabilities.context_tokens
+    return drive_prompt(loaded.processor, prompt, media, processed, body.caller_hashes, limit)
 
 
 def _with_what_is_told(item: Item, media: Media) -> Item:

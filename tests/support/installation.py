@@ -51,11 +51,16 @@ class Installation:
         }
         self._running: list[subprocess.Popen[str]] = []
 
-    def start(self, part: str, *arguments: str, model: str = MODEL) -> subprocess.Popen[str]:
-        """One of its processes, with all that it starts in a group of its own."""
-        command = [sys.executable, "-m", "forebay", part, "--model", model, *arguments]
+    def start(self, *command: str, model: str = MODEL, **env: str) -> subprocess.Popen[str]:
+        """One of its processes, with all that it starts in a group of its own; of no model where that is empty."""
+        asked = [sys.executable, "-m", "forebay", *command, *(("--model", model) if model else ())]
         process = subprocess.Popen(
-            command, env=self._env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            asked,
+            env=self._env | env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
         self._running.append(process)
         return process
