@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forebay.client import Client, RequestFailedError
-from tests.support import media
+from tests.support import media, videos
 from tests.support.deployment import Deployment, running
 
 pytestmark = pytest.mark.system
@@ -108,6 +108,16 @@ def test_a_bad_extension_is_refused_with_what_is_wrong(api, extensions, code, to
     assert (refusal.value.code, refusal.value.status) == (code, 400)
 
 
-def test_each_child_was_warm_before_it_took_a_request(api, deployment):
-    """As ``start_worker`` says in the worker's log, with the cores that it has."""
-    assert deployment.find(r"(page reader is warm.*)")
+def test_of_a_film_the_middle_frame_is_the_page(api):
+    """The fifth of nine shades of grey, and no other, was decoded to pixels."""
+    film = videos.encoded(videos.shades(9))
+
+    answer = api.generate(model="layout-demo", text="<film>", videos=[film])
+
+    grey = (answer.engine["items"][0]["mean"] + 1) * 127.5
+    assert abs(grey - videos.shade_of(4)) < 4 < videos.shade_of(5) - videos.shade_of(4)
+
+
+def test_a_child_was_warm_before_it_took_a_request(deployment):
+    """As ``start_worker`` says in the worker's log, with the cores that the child has."""
+    assert deployment.find(r"(page reader is warm .*)") == "page reader is warm  child=0 cores=0,1"

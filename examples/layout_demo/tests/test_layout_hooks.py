@@ -75,7 +75,7 @@ def test_start_worker_warms_up_and_says_so(processor, caplog):
         processor.start_worker(WorkerStart(child=3, cores=(1, 5)))
 
     [record] = caplog.records
-    assert (record.message, record.child, record.cores) == ("page reader is warm", 3, [1, 5])
+    assert (record.message, record.child, record.cores) == ("page reader is warm", 3, "1,5")
 
 
 def test_start_worker_fails_where_no_page_can_be_made(model, monkeypatch):

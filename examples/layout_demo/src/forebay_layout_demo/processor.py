@@ -87,7 +87,8 @@ class LayoutDemoProcessor(Processor):
     def start_worker(self, start: WorkerStart) -> None:
         """The library prepares itself when it is first used: on a blank page, so that no caller waits for it."""
         self.process_item(_BLANK, Work("warm-up", Prompt(ids=()), (_BLANK,), LayoutOptions()))
-        log.info("page reader is warm", extra={"child": start.child, "cores": list(start.cores)})
+        cores = ",".join(map(str, start.cores)) or "any"
+        log.info("page reader is warm", extra={"child": start.child, "cores": cores})
 
     def cpu_threads(self, cores: int) -> int:
         """The library shrinks the three colours of a page side by side; a fourth thread would idle."""
