@@ -55,8 +55,10 @@ class Planner:
         media, planned = self._foreseen(body, loaded, own)
         cached = self._cached(body, loaded, own)
         rows = [_row(ref, one, found) for ref, one, found in zip(body.media, planned, cached, strict=True)]
-        size = sum(one.size_bytes for one in planned if one)
-        to_make = sum(one.size_bytes for one, found in zip(planned, cached, strict=True) if one and not found)
+        # What is reserved: an item may have more features than the one that is planned.
+        sizes = [loaded.processor.feature_bytes_with(one, said) for one, said in zip(media, own, strict=True)]
+        size = sum(sizes)
+        to_make = sum(one for one, found in zip(sizes, cached, strict=True) if not found)
         return {
             "prompt_tokens": _prompt_tokens(body, loaded, media, planned),
             "items": rows,

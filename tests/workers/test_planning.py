@@ -159,6 +159,21 @@ def test_a_plan_is_what_becomes_of_the_request(node):
     assert plan["limits"]["items"] == {"image": 4, "audio": 1}
 
 
+class Several(Foreseeing):
+    """A toy whose items have another feature beside the one that is planned."""
+
+    def feature_bytes_with(self, media, extensions):
+        return 10 * super().feature_bytes_with(media, extensions)
+
+
+@pytest.mark.service
+def test_a_plan_counts_the_bytes_that_will_be_reserved(node):
+    """Of items with several features, all of them."""
+    plan = planned(node, node.driver(Several(ModelSource("toy"))), node.reference(PNG))
+
+    assert plan["feature_bytes"] == 10 * 3 * 12
+
+
 @pytest.mark.service
 def test_even_a_header_is_read_under_limits_and_with_a_mark(node, monkeypatch):
     """A codec may die, or never end, over a header; what looks at it first must count."""
