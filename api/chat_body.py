@@ -171,7 +171,9 @@ def _url_of(name: str) -> Callable[[Mapping[str, Any], str], tuple[str, str]]:
 def _input_audio(part: Mapping[str, Any], path: str) -> tuple[str, str]:
     value = part.get("input_audio")
     data = value.get("data") if isinstance(value, dict) else None
-    if not isinstance(data, str) or not data:
+    if data == "":
+        raise _bad(f"{path}.input_audio.data", "is empty; the recording in base64 was expected")
+    if not isinstance(data, str):
         raise _bad(f"{path}.input_audio.data", "must be the recording in base64")
     return data, f"{path}.input_audio.data"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,12 +79,19 @@ def list_entries(opened: Opened) -> None:
     if not found:
         click.echo("nothing is in quarantine")
         return
+    if not sys.stdout.isatty():  # for other programs: a line an entry, which is never cut off
+        for one in found:
+            click.echo("\t".join(map(_plain, _columns(one))))
+        return
     table = Table("id", "when", "what", "reason", "node", "bytes", "rid", Column("detail", overflow="fold"))
     for one in found:
-        size = str(one.size_bytes or "")
-        shown = (one.id, _when(one), one.kind, one.reason, one.node, size, one.rid, one.detail or one.digest)
-        table.add_row(*map(_harmless, shown))
+        table.add_row(*map(_harmless, _columns(one)))
     Console().print(table)
+
+
+def _columns(one: Entry) -> tuple[str, ...]:
+    size = str(one.size_bytes or "")
+    return one.id, _when(one), one.kind, one.reason, one.node, size, one.rid, one.detail or one.digest
 
 
 @quarantine.command()
@@ -121,8 +129,13 @@ def _when(entry: Entry) -> str:
 
 
 def _harmless(text: str) -> Text:
-    """Without a character that a terminal, or rich, would act upon: it is a stranger's."""
-    return Text(ascii(text)[1:-1])
+    """Without a character that rich would act upon either."""
+    return Text(_plain(text))
+
+
+def _plain(text: str) -> str:
+    """Without a character that a terminal would act upon: it is a stranger's."""
+    return ascii(text)[1:-1]
 
 
 def _dump(data: bytes) -> Iterator[str]:

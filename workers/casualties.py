@@ -102,7 +102,9 @@ class Casualties:
         if found.owner.startswith(f"worker-{pid}-"):
             abandoner = Abandoner(client, moves, self.settings.node, self.settings.secret)
             moved = abandoner.end(task.rid, Fence.seen(found.seen), self._problem)
-            log.error("request failed at the hard limit", extra={"rid": task.rid, "written": moved.ok})
+            log.error(
+                "request failed at the hard limit", extra={"rid": task.rid, "model": task.model, "written": moved.ok}
+            )
 
     @property
     def _problem(self) -> Problem:

@@ -159,7 +159,7 @@ class Driver:
         except UnwantedError:
             log.info("task given up: its request has ended", extra={"rid": task.rid})
         except Exception as error:  # noqa: BLE001 - whatever a guest or a codec raises ends this request, not the worker
-            self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task.rid, error))
+            self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task, error))
         finally:
             self.current = None
             self.lingering += reservation.let_go() if parked else reservation.free()
@@ -219,9 +219,9 @@ class Driver:
         result |= {"node": self.node, "timings_ms": job.timings.rounded()}
         self._end(job.task.rid, Fence.owner(job.attempt, self.owner), End.done(result))
 
-    def _end_for(self, rid: str, error: Exception) -> End:
+    def _end_for(self, task: Task, error: Exception) -> End:
         if not isinstance(error, Rejected):
-            log.error("request failed", extra={"rid": rid}, exc_info=error)
+            log.error("request failed", extra={"rid": task.rid, "model": task.model}, exc_info=error)
         forget_frames(error)
         if isinstance(error, SoftTimeLimitExceeded):
             error = Failed("time_limit", f"preprocessing took longer than {self.soft_limit_s:g} s", status=504)

@@ -70,7 +70,8 @@ class Janitor:
         for finding in self.sweep.findings():
             if finding.remove():
                 extra = {"what": finding.what, "which": finding.name, "why": finding.why}
-                log.warning("swept", extra=extra | {"size_bytes": finding.size_bytes})
+                level = logging.WARNING if finding.size_bytes else logging.INFO  # a dead process' lock file is no loss
+                log.log(level, "swept", extra=extra | {"size_bytes": finding.size_bytes})
         self._sweep_spool()
 
     @property
@@ -141,7 +142,8 @@ class Janitor:
     def _act(self, found: Record, verdict: Verdict) -> None:
         if verdict is Verdict.LEAVE:
             return
-        log.warning(verdict.value, extra={"rid": found.rid, "state": str(found.state), "attempt": found.attempt})
+        told = {"rid": found.rid, "model": found.model, "state": str(found.state), "attempt": found.attempt}
+        log.warning(verdict.value, extra=told)
         if verdict is Verdict.EXPIRE:
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.expired()))
         elif verdict is Verdict.ABANDON:
@@ -156,7 +158,7 @@ class Janitor:
             log.warning("request left to a later release", extra={"rid": found.rid, "reason": str(error)})
             return
         except BadTaskError as error:  # nobody will ever read it, and the others must not wait behind it
-            log.error("request failed", extra={"rid": found.rid}, exc_info=error)
+            log.error("request failed", extra={"rid": found.rid, "model": found.model}, exc_info=error)
             move = self.moves.finish(found.rid, Fence.seen(found.seen), End.of(Problem.of(error)))
         perform(self.redis, move)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from rich.progress import Progress as RichProgress
 from forebay.cli import configuration_errors
 from forebay.client.address import DEFAULT_URL, KEY_VARIABLE, URL_VARIABLE
 from forebay.client.batch import CONCURRENCY, Progress
-from forebay.client.errors import FileError
+from forebay.client.errors import FileError, RequestFailedError
 from forebay.client.files import media_files
 from forebay.client.rows import Question, Row
 from forebay.client.sending import Sending
@@ -104,10 +105,19 @@ def _send_all(client: Client, sending: Sending, question: Question, wishes: _Wis
             _show_growing(client, sending, asked)
         else:
             click.echo(client.ask(sending.prompt, sending.paths, **asked).text)
+    except RequestFailedError as error:
+        click.echo(f"{_file_of(error, sending.paths)}{error} (request {rid})", err=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         with suppress(ForebayError):
             client.cancel(rid)
         raise
+
+
+def _file_of(error: RequestFailedError, paths: Sequence[Path]) -> str:
+    """The file that an error is about; the API knows only its place in the conversation, in the order of the files."""
+    place = re.match(r"messages\[0\]\.content\[(\d+)\]", error.param or "")
+    return f"{paths[int(place[1])]}: " if place and int(place[1]) < len(paths) else ""
 
 
 def _show_growing(client: Client, sending: Sending, asked: dict[str, Any]) -> None:

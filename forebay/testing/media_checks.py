@@ -12,8 +12,9 @@ from forebay.drive import check_items
 from forebay.errors import Rejected
 from forebay.features import Modality, Planned
 from forebay.testing.media import Made, array_of, noise
+from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun, Timing
-from forebay.testing.subject import Request, Seen, Subject, outcome_of
+from forebay.testing.subject import Request, Seen, Subject
 
 # The least, one line, odd and even, larger than a model reads; of audio also around one frame and one second.
 _FUZZ: dict[Modality, tuple[tuple[int, ...], ...]] = {

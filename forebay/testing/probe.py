@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from forebay.model import ModelSource
 from forebay.processor import Processor, Tokenizer, WorkerStart
 from forebay.testing.as_worker import as_on_a_worker
+from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun
 from forebay.testing.subject import Request, Snapshot, Subject
 
@@ -151,7 +152,7 @@ def _child(subject: Subject, write: int) -> None:
         subject.processor.start_worker(_START)
         said = _results(subject)
     except Exception as error:  # noqa: BLE001 - whatever a guest raises is the answer
-        said = f"{type(error).__name__}: {error}"
+        said = outcome_of(error)
     with os.fdopen(write, "wb") as pipe:
         pickle.dump(said, pipe)
     os._exit(0)

@@ -11,8 +11,9 @@ from forebay.dtypes import DType
 from forebay.errors import Failed, Rejected
 from forebay.features import Feature, Item, Output
 from forebay.processor import Prompt
+from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun
-from forebay.testing.subject import Request, Snapshot, Subject, outcome_of, prompt_for
+from forebay.testing.subject import Request, Snapshot, Subject, prompt_for
 from forebay.validation import validate_layout, validate_processed
 
 _BF16_EXPONENT = np.uint16(0x7F80)

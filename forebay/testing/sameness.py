@@ -89,7 +89,7 @@ def check_fingerprint(subject: Subject) -> str:
         raise Fault("config() says something else the second time")
     if subject.can_be_probed and probe(subject).config != first:
         raise Fault(f"config() says something else in a fresh process: {first}, then {probe(subject).config}")
-    return f"{len(first)} characters"
+    return f"config() is {len(first)} characters of JSON"
 
 
 def _config(subject: Subject) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from forebay.drive import drive, extensions_by_item, typed_extensions
-from forebay.errors import Rejected
 from forebay.features import Attribute, Item, Modality, Output, Processed, Span
 from forebay.media import Media
 from forebay.processor import Allocate, Capabilities, Processor, Prompt, Tokenizer, TypedExtensions, Work
@@ -245,9 +244,3 @@ def given_request(
     """A request of the author's own."""
     prompt = Prompt(text, None if input_ids is None else tuple(input_ids))
     return Request("request", tuple(map(Made, media)), prompt, extensions or {}, tuple(caller_hashes))
-
-
-def outcome_of(error: Exception) -> str:
-    """An error in one line."""
-    code = f"{error.code}: " if isinstance(error, Rejected) else ""
-    return f"{type(error).__name__}: {code}{error}"

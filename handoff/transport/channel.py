@@ -249,7 +249,14 @@ def _answer(connection: Any) -> Sequence[Any] | ResponseError | None:
     return reply
 
 
-class Transport(_Transport):  # type: ignore[misc]
+class _Named(type):
+    """Celery's log quotes a transport as the scheme of a URL."""
+
+    def __str__(cls) -> str:
+        return "redis"
+
+
+class Transport(_Transport, metaclass=_Named):  # type: ignore[misc]
     """The transport over which a worker consumes its node's lanes."""
 
     Channel = Channel

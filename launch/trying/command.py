@@ -21,6 +21,7 @@ from forebay.features import Output
 from forebay.kit.found import find
 from forebay.plugins import LoadedProcessor
 from forebay.processor import Work
+from forebay.testing.outcome import outcome_of
 from launch.trying.asking import prompt_for
 from launch.trying.canvas import canvas_of
 from launch.trying.drawing import draw
@@ -73,6 +74,10 @@ def try_processor(
         raise click.ClickException(f"refused as {error.code}: {error}") from error
     except (Failed, ForebayError) as error:
         raise click.ClickException(str(error)) from error
+    except ModuleNotFoundError:
+        raise  # whoever runs commands says what to install
+    except Exception as error:  # whatever a guest raises
+        raise click.ClickException(f"the processor raises {outcome_of(error)}") from error
     tell_times(console, {f"decode {one.path.name}": one.seconds for one in tried.files} | {"process": tried.seconds})
 
 

@@ -51,6 +51,15 @@ def test_the_list_has_a_line_an_entry_and_no_character_that_acts(run):
 
 
 @pytest.mark.usefixtures("filled")
+def test_for_a_program_each_entry_is_one_line_with_its_columns(run):
+    """Of whatever width; nothing is cut off."""
+    first, second = run("list").output.splitlines()
+
+    assert [line.split("\t")[0] for line in (first, second)] == [MEDIA.id, BAD.id]
+    assert {len(line.split("\t")) for line in (first, second)} == {8}
+
+
+@pytest.mark.usefixtures("filled")
 def test_one_entry_is_shown_with_its_beginning(run):
     """As bytes and as plain text, with all that is known."""
     shown = run("show", BAD.id)

@@ -16,6 +16,7 @@ from launch.trying.canvas import canvas_of
 from launch.trying.command import try_processor
 from processors.qwen_vl import Qwen2VL
 from tests.support import media
+from tests.support.broken import Sound
 from tests.support.tiny_qwen import write_settings
 
 PAD = 151_655
@@ -176,3 +177,20 @@ def test_without_decoders_it_is_said_what_is_missing(photo, monkeypatch):
 
     assert done.exit_code == 1
     assert "'forebay try-processor' needs simplejpeg: pip install 'forebay[tier]'" in done.output
+
+
+def test_a_processor_that_raises_is_told_with_its_line(photo):
+    """Its author wants neither a traceback nor a bare word."""
+    done = CliRunner().invoke(try_processor, ["tests.launch.test_trying:Raises", str(photo)])
+
+    assert done.exit_code == 1
+    assert re.search(
+        r"Error: the processor raises KeyError: 'grid' \(test_trying.py:\d+ in process_item\)", done.output
+    )
+
+
+class Raises(Sound):
+    """What a beginner's processor does."""
+
+    def process_item(self, media, work):
+        return {}["grid"]

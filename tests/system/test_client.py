@@ -211,7 +211,7 @@ def test_an_error_is_one_line(deployment: Deployment, tmp_path: Path):
     sent = send(deployment, tmp_path / "bad.png", "What?", "--model", PHOTOS)
 
     assert (sent.stdout, sent.returncode) == ("", 1)
-    assert sent.stderr.startswith("400 unsupported_image: ")
+    assert sent.stderr.startswith(f"{tmp_path / 'bad.png'}: 400 unsupported_image: ")
     assert sent.stderr.count("\n") == 1
 
 
