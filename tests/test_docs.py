@@ -169,6 +169,22 @@ def test_requirements_are_pinned_once():
     assert "torch==2.13.0" in pins
 
 
+def test_the_second_environment_differs_in_what_it_must():
+    """examples/pixtral has an environment for the sake of its library's NumPy; whatever else both have is the same."""
+    first, second = (pins_of(name) for name in ("constraints.txt", "requirements/pixtral.txt"))
+
+    assert {name for name in second.keys() & first.keys() if second[name] != first[name]} == {"numpy"}
+    assert "torch" not in second
+
+
+def pins_of(name: str) -> dict[str, str]:
+    """The pinned release of each package."""
+    lines = (line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#"))
+    return {
+        package.lower().replace("_", "-"): release for package, _, release in (line.partition("==") for line in lines)
+    }
+
+
 def test_the_names_of_the_readme_are_exported():
     """An author imports everything from one package."""
     assert np.dtype("<f4") == DType.FLOAT32.carrier
