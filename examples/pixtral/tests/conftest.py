@@ -8,18 +8,25 @@ import mistral_common
 import numpy as np
 import PIL.Image
 import pytest
-from forebay_pixtral.processor import TOKENIZER_FILE, PixtralProcessor
+from forebay_pixtral.processor import TOKENIZER_FILE
 from mistral_common.protocol.instruct.chunk import ImageChunk, TextChunk
 from mistral_common.protocol.instruct.messages import UserMessage
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from forebay import ModelSource
+from forebay.plugins import load_processor
 
 
 @pytest.fixture(scope="session")
-def processor():
-    return PixtralProcessor(ModelSource("pixtral"))
+def loaded():
+    """The processor as a worker finds it: by the model's name."""
+    return load_processor(ModelSource("pixtral"))
+
+
+@pytest.fixture(scope="session")
+def processor(loaded):
+    return loaded.processor
 
 
 @pytest.fixture(scope="session")

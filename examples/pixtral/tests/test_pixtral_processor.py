@@ -15,7 +15,6 @@ from mistral_common.protocol.instruct.messages import AssistantMessage, UserMess
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 
 from forebay import DType, Image, Rejected, Span, WorkerStart
-from forebay.plugins import load_processor
 from forebay.testing import audio, check_processor, image, run_processor
 from workers.decode import decode_image
 
@@ -37,10 +36,8 @@ def as_item(picture):
     return image(np.asarray(picture))
 
 
-def test_the_processor_is_found_by_the_models_name(processor):
+def test_the_processor_is_found_by_the_models_name(loaded):
     """The entry point is all that connects the package to Forebay."""
-    loaded = load_processor(processor.model)
-
     assert isinstance(loaded.processor, PixtralProcessor)
     assert loaded.makes_items_alone
     assert loaded.tokenizer.size == 131_072
