@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-MODELS := examples/efficientnet_lite0 examples/whisper_tiny_en
+MODELS := examples/efficientnet_lite0 examples/layout_demo examples/whisper_tiny_en
 
 .PHONY: help demo test test-unit test-long fuzz kill-run chaos chaos-compare lint types check bench parity format clean
 
@@ -42,7 +42,7 @@ lint: $(VENV)/.test  ## Format and lint
 
 types: $(VENV)/.test ## Strict types
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file pyproject.toml -p forebay_efficientnet_lite0 -p forebay_whisper_tiny_en
+	$(BIN)/mypy --config-file pyproject.toml -p forebay_efficientnet_lite0 -p forebay_layout_demo -p forebay_whisper_tiny_en
 	MYPYPATH=.:examples/pixtral/src $(BIN)/mypy --follow-imports silent --python-executable $(VENV)/pixtral/bin/python \
 		-p forebay_pixtral  # where its library is, and with that library's types
 

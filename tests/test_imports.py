@@ -162,6 +162,7 @@ LIGHT = [
         "scheduler.engines.qwen2_vl",
     ),
     *("forebay_efficientnet_lite0.processor", "forebay_efficientnet_lite0.engine"),
+    *("forebay_layout_demo.processor", "forebay_layout_demo.engine"),
     *("forebay_whisper_tiny_en.processor", "forebay_whisper_tiny_en.engine"),
 ]
 

@@ -46,6 +46,7 @@ class Outsider:
 
 OUTSIDERS = (
     Outsider("efficientnet-lite0"),
+    Outsider("layout-demo", model_folder="model"),
     Outsider("whisper-tiny-en"),
     Outsider("pixtral", is_apart=True),
 )
