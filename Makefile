@@ -83,7 +83,7 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt requirements/demo.
 # A model package whose library cannot stand beside the tier's NumPy. Without pip, which takes seconds: ours installs.
 $(VENV)/.pixtral: $(VENV)/.python requirements/pixtral.txt
 	@echo "installing what the tests' second environment needs …"
-	@$(PYTHON) -m venv --without-pip $(VENV)/pixtral
+	@$(PYTHON) -m venv --clear --without-pip $(VENV)/pixtral
 	@$(BIN)/pip --python $(VENV)/pixtral/bin/python install --quiet --disable-pip-version-check --no-deps --no-compile \
 		--requirement requirements/pixtral.txt
 	@touch $@
