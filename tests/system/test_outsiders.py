@@ -173,11 +173,11 @@ def test_the_own_tests_of_the_one_apart_pass(environments):
         assert "skipped" not in told
 
 
-def test_each_is_found(deployment):
+def test_each_is_found(deployment, environments):
     """The API hears of them from the workers, and so needs none of their packages."""
     give_up_at = time.monotonic() + 60
     while len(offers := processors_of(deployment)) < len(OUTSIDERS):
-        assert time.monotonic() < give_up_at, offers
+        assert time.monotonic() < give_up_at, (offers, (environments[True].home / "worker.log").read_text())
         time.sleep(0.1)
 
     assert set(offers) == {outsider.model for outsider in OUTSIDERS}
