@@ -79,6 +79,7 @@ def deployment(environments: dict[bool, CleanEnvironment], tmp_path_factory) -> 
                 worker(second, outside(**shared, **own, FOREBAY_POOL_BYTES="64MiB")),
                 running(arguments, outside(**shared), first.python, first.home) as deployment,
             ):
+                wait_for_offers(deployment, second.home / "worker.log")
                 yield deployment
         finally:
             shutil.rmtree(run_dir, ignore_errors=True)
@@ -173,12 +174,17 @@ def test_the_own_tests_of_the_one_apart_pass(environments):
         assert "skipped" not in told
 
 
-def test_each_is_found(deployment, environments):
-    """The API hears of them from the workers, and so needs none of their packages."""
+def wait_for_offers(deployment: Deployment, log: Path) -> None:
+    """Until the API has heard of all of them; the run's own are there as soon as it is ready."""
     give_up_at = time.monotonic() + 60
     while len(offers := processors_of(deployment)) < len(OUTSIDERS):
-        assert time.monotonic() < give_up_at, (offers, (environments[True].home / "worker.log").read_text())
+        assert time.monotonic() < give_up_at, (offers, log.read_text())
         time.sleep(0.1)
+
+
+def test_each_is_found(deployment):
+    """The API hears of them from the workers, and so needs none of their packages."""
+    offers = processors_of(deployment)
 
     assert set(offers) == {outsider.model for outsider in OUTSIDERS}
     assert {offers[outsider.model]["node"] for outsider in APART} == {"second"}
