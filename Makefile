@@ -43,6 +43,8 @@ lint: $(VENV)/.test  ## Format and lint
 types: $(VENV)/.test ## Strict types
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file pyproject.toml -p forebay_efficientnet_lite0 -p forebay_layout_demo -p forebay_whisper_tiny_en
+	MYPYPATH=.:examples/pixtral/src $(BIN)/mypy --follow-imports silent --python-executable $(VENV)/pixtral/bin/python \
+		-p forebay_pixtral  # where its library is, and with that library's types
 
 check: lint types test ## What CI runs
 
@@ -78,7 +80,15 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt requirements/demo.
 	@$(PIP) --no-deps $(MODELS:%=--editable %)
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.demo requirements/test.txt
+# A model package whose library cannot stand beside the tier's NumPy. Without pip, which takes seconds: ours installs.
+$(VENV)/.pixtral: $(VENV)/.python requirements/pixtral.txt
+	@echo "installing what the tests' second environment needs …"
+	@$(PYTHON) -m venv --clear --without-pip $(VENV)/pixtral
+	@$(BIN)/pip --python $(VENV)/pixtral/bin/python install --quiet --disable-pip-version-check --no-deps --no-compile \
+		--requirement requirements/pixtral.txt
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo $(VENV)/.pixtral requirements/test.txt
 	@echo "installing what the tests need …"
 	@$(PIP) --editable '.[tier,transformers,dev]'
 	@$(PIP) --no-deps --upgrade --target $(VENV)/oracle --requirement requirements/test.txt

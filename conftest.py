@@ -10,6 +10,9 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+# Its library cannot stand beside the tier's NumPy. tests/system/test_outsiders.py runs its tests where it can.
+collect_ignore = ["examples/pixtral"]
+
 
 class ShimFirst(MetaPathFinder):
     """Makes torchvision ready when transformers, which looks for it once, is about to be imported."""

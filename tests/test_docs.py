@@ -13,11 +13,13 @@ import pytest
 
 from api.settings import ApiSettings
 from forebay import Client, DType, Modality, ModelSource, Prompt, Work, __version__
+from forebay.kit.package import PackageName, files_of
 from forebay.metrics import COUNTED_BY_A_POOL, OF_A_POOL
 from forebay.plugins import load_processor
 from forebay.testing import image
 from launch.settings import UpSettings
 from scheduler.settings import SchedulerSettings
+from tests.support.outsiders import OUTSIDERS, lines_of_code
 from workers.settings import WorkerSettings
 from workers.shadow.settings import ShadowSettings
 
@@ -30,7 +32,8 @@ PROCESSES = {
     "up": UpSettings,
 }
 MARKS = {
-    name: re.compile(rf"(<!-- {name}:.*?-->\n)(.*?)(<!-- /{name} -->)", re.DOTALL) for name in ("settings", "metrics")
+    name: re.compile(rf"(<!-- {name}:.*?-->\n)(.*?)(<!-- /{name} -->)", re.DOTALL)
+    for name in ("settings", "metrics", "lines")
 }
 
 
@@ -78,8 +81,53 @@ def metrics_table() -> str:
     return "\n".join(["", "| metric | kind | meaning |", "|---|---|---|", *rows, "", ""])
 
 
+def lines_table() -> str:
+    """How much code a processor is, the shortest first: of its own file, and of its whole package."""
+    written = files_of(PackageName("my-model"))["src/my_model/processor.py"]
+    counts = {"the one of the README": (lines_of_code(readme_processor()),) * 2}
+    counts["what `new-processor` writes"] = (lines_of_code(written),) * 2
+    for outsider in OUTSIDERS:
+        of_files = {path.name: lines_of_code(path.read_text()) for path in outsider.sources}
+        counts[f"`examples/{outsider.folder.name}`"] = (of_files["processor.py"], sum(of_files.values()))
+    rows = [f"| {name} | {own} | {whole} |" for name, (own, whole) in sorted(counts.items(), key=lambda row: row[1])]
+    return "\n".join(["", "| package | its processor | all of it |", "|---|---|---|", *rows, "", ""])
+
+
+def readme_processor() -> str:
+    """The smallest useful processor."""
+    return next(block for block in code_blocks("README.md", "python") if "class MeanColour" in block)
+
+
+def test_the_smallest_processor_has_at_most_thirty_lines():
+    """Blank lines, comments and docstrings included; of the others each has its reason to be longer."""
+    assert len(readme_processor().splitlines()) <= 30
+    assert lines_of_code(readme_processor()) < min(
+        lines_of_code((outsider.folder / "src" / outsider.package / "processor.py").read_text())
+        for outsider in OUTSIDERS
+    )
+
+
 @pytest.mark.parametrize(
-    ("name", "document", "made"), [("settings", "settings.md", settings_table), ("metrics", "pool.md", metrics_table)]
+    ("source", "lines"),
+    [
+        ("", 0),
+        ('"""Docstring."""\n\n# comment\nx = 1  # with a comment\n', 1),
+        ('def f(a,\n      b):\n    """Two\n    lines."""\n    return """a\nstring"""\n', 4),
+        ('class A:\n    """Only this."""\n\n    x = [\n        1,\n    ]\n', 4),
+    ],
+)
+def test_a_line_of_code_is_no_blank_comment_or_docstring(source, lines):
+    """By hand-sized examples; what stands on several lines counts on each."""
+    assert lines_of_code(source) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "made"),
+    [
+        ("settings", "settings.md", settings_table),
+        ("metrics", "pool.md", metrics_table),
+        ("lines", "authors.md", lines_table),
+    ],
 )
 def test_every_table_of_the_code_is_whole(name, document, made):
     """It is made from the code, so it cannot lie."""
@@ -101,8 +149,6 @@ def test_the_processor_of_the_readme_passes_its_own_test(monkeypatch, tmp_path):
 
     exec(test, namespace)
     namespace["test_mean_colour"]()
-
-    assert len(processor.splitlines()) <= 30
 
 
 def test_the_entry_point_of_the_readme_is_toml():
@@ -174,6 +220,22 @@ def test_requirements_are_pinned_once():
     for required in ("celery", "redis", "msgpack", "numpy", "torch", "fastapi", "pydantic"):
         assert required in names
     assert "torch==2.13.0" in pins
+
+
+def test_the_second_environment_differs_in_what_it_must():
+    """examples/pixtral has an environment for the sake of its library's NumPy; whatever else both have is the same."""
+    first, second = (pins_of(name) for name in ("constraints.txt", "requirements/pixtral.txt"))
+
+    assert {name for name in second.keys() & first.keys() if second[name] != first[name]} == {"numpy"}
+    assert "torch" not in second
+
+
+def pins_of(name: str) -> dict[str, str]:
+    """The pinned release of each package."""
+    lines = (line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#"))
+    return {
+        package.lower().replace("_", "-"): release for package, _, release in (line.partition("==") for line in lines)
+    }
 
 
 def test_the_names_of_the_readme_are_exported():

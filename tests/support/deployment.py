@@ -24,10 +24,17 @@ STOP_WITHIN_S = 60
 class Deployment:
     """A running ``forebay up``: its addresses, what it printed, and its processes."""
 
-    def __init__(self, arguments: Sequence[str], env: dict[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "forebay", "up", "--port", "0", "--pool-bytes", "192MiB", *arguments]
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        env: dict[str, str] | None = None,
+        python: str = sys.executable,
+        cwd: Path | None = None,
+    ) -> None:
+        command = [python, "-m", "forebay", "up", "--port", "0", "--pool-bytes", "192MiB", *arguments]
         self.process = subprocess.Popen(
             command,
+            cwd=cwd,
             env={**os.environ, "FOREBAY_LOG_LEVEL": "INFO", **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -120,9 +127,18 @@ class Deployment:
 
 
 @contextmanager
-def running(arguments: Sequence[str], env: dict[str, str] | None = None) -> Iterator[Deployment]:
-    """A deployment that is ready, for the time of the block; it drains afterwards."""
-    deployment = Deployment(arguments, env)
+def running(
+    arguments: Sequence[str], env: dict[str, str] | None = None, python: str = sys.executable, cwd: Path | None = None
+) -> Iterator[Deployment]:
+    """A deployment that is ready, for the time of the block; it drains afterwards.
+
+    Args:
+        arguments: of ``forebay up``.
+        env: on top of this process' environment.
+        python: of which environment.
+        cwd: where it is started; here, by default.
+    """
+    deployment = Deployment(arguments, env, python, cwd)
     try:
         deployment.wait_for(r"^(ready)")
         assert httpx.get(f"{deployment.url}/ready").status_code == 200
