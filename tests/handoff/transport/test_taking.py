@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from kombu import Connection
 
 from handoff.keys import LANES
 from handoff.scripts import perform
 from handoff.slot import Slot
+from handoff.transport.channel import Transport
 from tests.support.consuming import KEYS, NODE, consuming, entry, in_hand, push, queued
 
 pytestmark = pytest.mark.service
@@ -168,3 +170,10 @@ def test_a_task_may_end_after_its_connection(redis_url, client, end):
     getattr(hand.messages[0], end)()
 
     assert (in_hand(client), queued(client)) == ({}, [first])
+
+
+def test_what_celery_says_of_its_broker_is_an_address():
+    """``Cannot connect to redis://…``, at three in the morning; not the name of a class."""
+    said = Connection("redis://user:secret@127.0.0.1:1/0", transport=Transport).as_uri()
+
+    assert said.startswith("redis://user:**@127.0.0.1")
