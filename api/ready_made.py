@@ -13,22 +13,13 @@ from api.schema import json_type
 from api.sources import decode_base64
 from forebay.dtypes import DType
 from forebay.errors import Rejected
-from forebay.features import Modality, Normalisation
+from forebay.features import Modality
 from handoff.ready_made import SIZES, SentFeature
 
 FORMAT = "processor_output"
 _MOST_AXES = 8
 _Side = Annotated[int, Field(ge=1, lt=2**31)]
-_Number = Annotated[float, Field(allow_inf_nan=False)]
 _STRICT = ConfigDict(strict=True, extra="ignore")
-
-
-class _NormalisationBody(BaseModel):
-    model_config = _STRICT
-
-    mean: list[_Number] = Field(max_length=64)
-    std: list[_Number] = Field(max_length=64)
-    copies: int = Field(ge=1, le=64)
 
 
 class _FeatureBody(BaseModel):
@@ -37,7 +28,6 @@ class _FeatureBody(BaseModel):
     dtype: Literal["float32", "int64", "bfloat16", "uint8"]
     shape: list[_Side] = Field(min_length=1, max_length=_MOST_AXES)
     data: str
-    normalisation: _NormalisationBody | None = None
 
 
 class _SizesBody(BaseModel):
@@ -89,9 +79,7 @@ def read_ready_made(value: Mapping[str, Any], modality: Modality, param: str) ->
         if size is None:
             path = f"{param}.made_of.{name}"
             raise _bad(f"{path} is missing: what {modality}s are made of is told by {', '.join(SIZES[modality])}", path)
-    told = body.feature.normalisation
-    normalisation = None if told is None else Normalisation(tuple(told.mean), tuple(told.std), told.copies)
-    sent = SentFeature(DType(body.feature.dtype), tuple(body.feature.shape), sizes, normalisation)
+    sent = SentFeature(DType(body.feature.dtype), tuple(body.feature.shape), sizes)
     return Source(modality, body.feature.data, param, sent=sent)
 
 

@@ -163,14 +163,15 @@ def _tokenize(text: str, tokenizer: Tokenizer | None) -> Int64Array:
     return ids
 
 
-def check_length(tokens: int, limit: int | None) -> None:
-    """Refuse a prompt that is longer than the model's context.
+def check_length(tokens: int, limit: int | None, *, at_least: bool = False) -> None:
+    """Refuse a prompt that is longer than the model's context; ``at_least``: it has more tokens than were counted.
 
     Raises:
         Rejected: ``prompt_too_long``, with both numbers.
     """
     if limit is not None and tokens > limit:
-        raise Rejected("prompt_too_long", f"the prompt has {tokens} tokens with its media; the model takes {limit}")
+        shown = f"at least {tokens}" if at_least else f"{tokens}"
+        raise Rejected("prompt_too_long", f"the prompt has {shown} tokens with its media; the model takes {limit}")
 
 
 def check_items(capabilities: Capabilities, modalities: Sequence[Modality]) -> None:

@@ -97,12 +97,16 @@ class Processed:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What ``process_item`` will make of an item, known from its size alone."""
+    """What ``process_item`` will make of an item, known from its size alone.
+
+    ``normalisation`` is that of the feature; where a plan of pixels tells none, callers cannot send their own feature.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
     tokens: int
     model_specific: Mapping[str, Attribute] = field(default_factory=dict)
+    normalisation: Normalisation | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -46,8 +46,7 @@ def check_takes(loaded: LoadedProcessor, param: str) -> None:
         Rejected: ``precomputed_unsupported``.
     """
     if not loaded.makes_items_alone:
-        message = f"{param}: {loaded.name!r} takes no ready-made features: it does not make items by themselves"
-        raise Rejected("precomputed_unsupported", message, param=param)
+        raise _unsupported(loaded, param, "it does not make items by themselves")
 
 
 def bytes_of(loaded: LoadedProcessor, item: Item, extensions: TypedExtensions) -> int:
@@ -74,19 +73,30 @@ def process(loaded: LoadedProcessor, item: Item, work: Work) -> Processed:
     return drive_item(loaded.processor, loaded.capabilities, item, work)
 
 
-def _take(loaded: LoadedProcessor, item: ReadyMade, work: Work) -> Processed:
+def planned_of(loaded: LoadedProcessor, item: Item, extensions: TypedExtensions) -> Planned | None:
+    """What will become of an item, without a look at its content; ``None`` when it is not known beforehand.
+
+    Raises:
+        Rejected: as ``process`` will, as far as it can be told; a ready-made feature is held against the plan.
+    """
+    if not isinstance(item, ReadyMade):
+        return loaded.processor.plan_with(item, extensions)
     check_takes(loaded, item.param)
-    planned = loaded.processor.plan_with(item.outline, work.extensions)
+    planned = loaded.processor.plan_with(item.outline, extensions)
     if planned is None:
-        message = f"{item.param}: {loaded.name!r} takes no ready-made features: it does not foresee them"
-        raise Rejected("precomputed_unsupported", message, param=item.param)
+        raise _unsupported(loaded, item.param, "it does not foresee them")
+    if loaded.processor.model.feature_dtype is DType.UINT8 and planned.normalisation is None:
+        raise _unsupported(loaded, item.param, "its plan does not tell how pixels are normalised")
     _check_against(planned, item)
-    if loaded.processor.model.feature_dtype is DType.UINT8 and item.feature.normalisation is None:
-        message = f"{item.param}: pixels without their normalisation"
-        raise Rejected("invalid_precomputed", message, param=f"{item.param}.feature.normalisation")
+    return planned
+
+
+def _take(loaded: LoadedProcessor, item: ReadyMade, work: Work) -> Processed:
+    planned = planned_of(loaded, item, work.extensions)
+    assert planned is not None  # or it was refused
     array = work.empty(planned.shape, planned.dtype)
     np.copyto(array, item.feature.array)
-    feature = Feature(array, planned.dtype, planned.shape, item.feature.normalisation)
+    feature = Feature(array, planned.dtype, planned.shape, planned.normalisation)
     processed = Processed(feature, planned.tokens, planned.model_specific)
     try:
         validate_processed(processed, item.param, rows_per_token=loaded.capabilities.rows_per_token)
@@ -94,6 +104,11 @@ def _take(loaded: LoadedProcessor, item: ReadyMade, work: Work) -> Processed:
         _, _, found = error.message.partition(": ")  # who returned it is the caller
         raise Rejected("invalid_precomputed", found, param=item.param) from error
     return processed
+
+
+def _unsupported(loaded: LoadedProcessor, param: str, why: str) -> Rejected:
+    message = f"{param}: {loaded.name!r} takes no ready-made features: {why}"
+    return Rejected("precomputed_unsupported", message, param=param)
 
 
 def _check_against(planned: Planned, item: ReadyMade) -> None:

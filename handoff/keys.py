@@ -31,6 +31,7 @@
 | ``{p}shadow:<model>`` | string | what a model's shadow wants of its requests; for seconds |
 | ``{p}shadowed:<model>`` | list | requests that wait to be prepared a second time; for minutes |
 | ``{p}shadow-found:<model>`` | hash | what a shadow has counted; for a week |
+| ``{p}shadow-mark:<call>`` | string | that a shadow's call was counted, against replays; for a minute |
 | ``{p}shadow-notes:<model>`` | list | the latest requests that a shadow has prepared otherwise; for a week |
 | ``mm.<node>.<lane>`` (with ``{p}`` before it) | list | the Celery queue of a node |
 """

@@ -41,6 +41,10 @@ class MediaStore(Protocol):
         """
         ...
 
+    def discard(self, digest: str) -> None:
+        """Forget bytes that nobody else can have stored: they hold an id of their own."""
+        ...
+
 
 def check_digest(digest: str) -> str:
     """The digest itself, when it is one.
@@ -106,6 +110,10 @@ class Spool:
             return self._path(digest).read_bytes()
         except FileNotFoundError:
             raise _missing(digest) from None
+
+    def discard(self, digest: str) -> None:
+        """Forget bytes that nobody else can have stored."""
+        self._path(digest).unlink(missing_ok=True)
 
     def sweep(self) -> int:
         """Remove what has outlived its time; how many files went."""
@@ -183,6 +191,14 @@ class RedisStore:
         if len(data) != int(size) or digest_of(data) != digest:
             raise _missing(digest)
         return data
+
+    def discard(self, digest: str) -> None:
+        """Forget bytes that nobody else can have stored."""
+        name = self._keys.media(check_digest(digest))
+        with redis_failures():
+            size: Any = self._client.get(name)
+            chunks = range(-(-int(size or 0) // CHUNK_BYTES))
+            self._client.delete(name, *(f"{name}:{number}" for number in chunks))
 
 
 def open_store(spec: str, client: Client, keys: Keys) -> Spool | RedisStore:

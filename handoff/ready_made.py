@@ -13,7 +13,7 @@ import msgpack
 import numpy as np
 
 from forebay.dtypes import DType
-from forebay.features import Feature, Normalisation
+from forebay.features import Feature
 
 _MAGIC = b"\x89FBMADE1"  # no media file begins so
 
@@ -32,14 +32,10 @@ class SentFeature:
     dtype: DType
     shape: tuple[int, ...]
     made_of: Mapping[str, float]
-    normalisation: Normalisation | None = None
 
     def pack(self, data: bytes) -> bytes:
         """With its elements, little-endian, in C order."""
-        told = self.normalisation
-        normalisation = None if told is None else [list(told.mean), list(told.std), told.copies]
-        head = [str(self.dtype), list(self.shape), dict(self.made_of), normalisation]
-        return _MAGIC + bytes(msgpack.packb([*head, data]))
+        return _MAGIC + bytes(msgpack.packb([str(self.dtype), list(self.shape), dict(self.made_of), data]))
 
 
 def unpack(data: bytes) -> tuple[Feature, Mapping[str, float]]:
@@ -49,13 +45,12 @@ def unpack(data: bytes) -> tuple[Feature, Mapping[str, float]]:
         ValueError: somebody else wrote it.
     """
     try:
-        name, shape, made_of, told, raw = msgpack.unpackb(memoryview(data)[len(_MAGIC) :])
+        name, shape, made_of, raw = msgpack.unpackb(memoryview(data)[len(_MAGIC) :])
         dtype = DType(name)
         array: Any = np.frombuffer(raw, dtype.carrier).reshape(shape)
-        normalisation = None if told is None else Normalisation(tuple(told[0]), tuple(told[1]), told[2])
-    except (TypeError, IndexError) as error:
+    except TypeError as error:
         raise ValueError("not a feature") from error
-    return Feature(array, dtype, tuple(shape), normalisation), made_of
+    return Feature(array, dtype, tuple(shape)), made_of
 
 
 def is_ready_made(data: bytes) -> bool:

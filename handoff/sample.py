@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,10 +59,11 @@ def size_of(output: Output) -> int:
 
 
 def pack_output(output: Output) -> bytes:
-    """A copy of an output: its arrays may lie in the pool, and will be somebody else's."""
+    """A copy of an output: its arrays may lie in the pool, and go with its request. No two copies have one digest."""
     positions = output.positions
     told = None if positions is None else [positions.mrope.tobytes(), positions.delta]
-    return bytes(msgpack.packb([VERSION, output.input_ids.tobytes(), [_packed(item) for item in output.items], told]))
+    items = [_packed(item) for item in output.items]
+    return bytes(msgpack.packb([VERSION, secrets.token_bytes(16), output.input_ids.tobytes(), items, told]))
 
 
 def _packed(item: Item) -> list[Any]:
@@ -82,7 +84,7 @@ def unpack_output(data: bytes) -> Output:
     version, *fields = msgpack.unpackb(data)
     if version != VERSION:
         raise ValueError(f"output version {version}; this release reads {VERSION}")
-    ids, items, told = fields
+    _, ids, items, told = fields
     positions = None if told is None else Positions(np.frombuffer(told[0], "<i8").reshape(3, -1), told[1])
     return Output(np.frombuffer(ids, "<i8"), tuple(_item(one) for one in items), positions)
 

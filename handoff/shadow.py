@@ -6,6 +6,7 @@ Nothing here is owed to anybody. Samples may be lost; a request never waits for 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from handoff.keys import Keys
 from handoff.scripts import Move
 
 WANTED_S = 10  # after its last sign of life nobody makes samples for a shadow any more
-MOST_WAITING = 32
+MOST_WAITING = 8
 MOST_NOTES = 100
 IN, PASSED_OVER = "in ", "passed over: "
 """What the names of counts begin with: of requests that differ in something, and of those that were not compared."""
@@ -30,10 +31,21 @@ class Wanted:
     Attributes:
         share: of the requests, from 0 to 1.
         max_bytes: of a request's features; one that has more is passed over.
+        who: the shadow.
     """
 
     share: float
     max_bytes: int
+    who: str = ""
+
+    @classmethod
+    def read(cls, told: bytes | None) -> Wanted | None:
+        """What a shadow has written; ``None`` for whatever else stands there, of another release for example."""
+        try:
+            fields = json.loads(told or b"")
+            return cls(float(fields["share"]), int(fields["max_bytes"]), str(fields.get("who", "")))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +78,30 @@ class Findings:
     notes: tuple[Note, ...] = ()
 
 
-def ask(client: Client, keys: Keys, model: str, wanted: Wanted) -> None:
-    """Want samples of a model for the next seconds."""
+def ask(client: Client, keys: Keys, model: str, wanted: Wanted) -> bool:
+    """Want samples of a model for the next seconds; ``False`` where another shadow does."""
+    with redis_failures():
+        if client.set(keys.shadow(model), json.dumps(asdict(wanted)), ex=WANTED_S, nx=True):
+            return True
+    other = wanted_of(client, keys, model)
+    if other is not None and other.who != wanted.who:
+        return False
     with redis_failures():
         client.set(keys.shadow(model), json.dumps(asdict(wanted)), ex=WANTED_S)
+    return True
 
 
 def stop_asking(client: Client, keys: Keys, model: str) -> None:
-    """Want none any more, and forget those that wait."""
+    """Want none any more. What waits is the caller's to take."""
     with redis_failures():
-        client.delete(keys.shadow(model), keys.shadowed(model))
+        client.delete(keys.shadow(model))
 
 
 def wanted_of(client: Client, keys: Keys, model: str) -> Wanted | None:
     """What is wanted of a model's requests; ``None`` where nobody looks."""
     with redis_failures():
         told: Any = client.get(keys.shadow(model))
-    return None if told is None else Wanted(**json.loads(told))
+    return Wanted.read(told)
 
 
 def has_room(client: Client, keys: Keys, model: str) -> bool:
@@ -102,9 +121,12 @@ def push(client: Client, keys: Keys, model: str, sample: bytes) -> None:
         pipe.execute()
 
 
-def pop(client: Client, keys: Keys, model: str, within_s: float) -> bytes | None:
+def pop(client: Client, keys: Keys, model: str, within_s: float = 0) -> bytes | None:
     """The sample that waits longest; ``None`` when there is none in time."""
     with redis_failures():
+        if not within_s:
+            now: Any = client.rpop(keys.shadowed(model))
+            return None if now is None else bytes(now)
         found: Any = client.brpop([keys.shadowed(model)], within_s)
     return None if found is None else bytes(found[1])
 
@@ -113,13 +135,17 @@ def note(keys: Keys, model: str, found: Note) -> Move[None]:
     """Count a comparison, and keep it if the two differ."""
     counts = {"compared": 1, "different" if found.kinds else "equal": 1, **{f"{IN}{kind}": 1 for kind in found.kinds}}
     entry = json.dumps(asdict(found)) if found.kinds else ""
-    args = (keys.prefix, model, json.dumps(counts), repr(found.max_abs_error), entry, MOST_NOTES, _FOUND_S)
-    return Move("shadow", keys.shadow_found(model), args, lambda _: None)
+    return _count(keys, model, counts, found.max_abs_error, entry)
 
 
 def passed_over(keys: Keys, model: str, why: str) -> Move[None]:
     """Count a request that was not compared."""
-    args = (keys.prefix, model, json.dumps({f"{PASSED_OVER}{why}": 1}), "0", "", MOST_NOTES, _FOUND_S)
+    return _count(keys, model, {f"{PASSED_OVER}{why}": 1})
+
+
+def _count(keys: Keys, model: str, counts: Mapping[str, int], error: float = 0.0, entry: str = "") -> Move[None]:
+    once = secrets.token_hex(8)
+    args = (keys.prefix, model, json.dumps(counts), repr(error), entry, MOST_NOTES, _FOUND_S, once)
     return Move("shadow", keys.shadow_found(model), args, lambda _: None)
 
 

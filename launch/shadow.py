@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from forebay import logs
 from forebay.cli import configuration_errors
@@ -21,6 +22,7 @@ from handoff.shadow import Findings
 from workers.shadow.settings import ShadowSettings
 
 _NOTES_SHOWN = 10
+_NOTHING_COMPARED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,9 @@ def run(
 @click.option("--forget", is_flag=True, help="Begin anew afterwards.")
 @click.option("--redis", metavar="URL", help="Redis; REDIS_URL otherwise.")
 def show(model: str, as_json: bool, forget: bool, redis: str | None) -> None:
-    """What has been found of MODEL. Exit status: 0 when all that was compared is equal, 1 when something differs."""
+    """What has been found of MODEL. Exit status: 0 when all that was compared is equal, 1 when something
+    differs, 3 when nothing was compared.
+    """
     with configuration_errors():
         where = load(Where, {"REDIS_URL": redis})
         require(where.redis_url)
@@ -94,15 +98,17 @@ def show(model: str, as_json: bool, forget: bool, redis: str | None) -> None:
         click.echo(json.dumps(asdict(found), indent=2))
     else:
         _show(model, found)
+    if not found.counts.get("compared"):
+        sys.exit(_NOTHING_COMPARED)
     sys.exit(1 if found.counts.get("different") else 0)
 
 
 def _show(model: str, found: Findings) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)  # what is told is a stranger's
     if not found.counts:
         console.print(f"nothing was compared of {model}")
         return
-    table = Table("what", "how often", title=f"Prepared twice: {model}")
+    table = Table("what", "how often", title=Text(f"Prepared twice: {model}"))
     for name, count in sorted(found.counts.items()):
         table.add_row(name, f"{count:,}")
     table.add_row("largest absolute error", f"{found.max_abs_error:g}")

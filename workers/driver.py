@@ -152,13 +152,16 @@ class Driver:
             self.pool, task.rid, begun.attempt, give_up_at, lambda: self._is_wanted(task.rid, begun.attempt)
         )
         parked = False
+        self.offering.begin()
         self.current = (task.rid, begun.attempt)
         try:
             body = TaskBody.unpack(task.body or unseal(begun.body, self.secret))
             parked = self._process(Job(task, begun.attempt, body, reservation, Timings(), give_up_at))
         except UnwantedError:
+            self.offering.begin()
             log.info("task given up: its request has ended", extra={"rid": task.rid})
         except Exception as error:  # noqa: BLE001 - whatever a guest or a codec raises ends this request, not the worker
+            self.offering.begin()
             self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task, error))
         finally:
             self.current = None
@@ -167,6 +170,7 @@ class Driver:
                 self._forget_the_interrupted()
             if reservation.copied_bytes:
                 self.pool.count(Number.COPIED_BYTES, reservation.copied_bytes)
+        self.offering.hand_over()
 
     def _process(self, job: Job) -> bool:
         """Produce the result; whether a ticket owns the blocks now."""
@@ -178,15 +182,8 @@ class Driver:
         made = sum(item.feature.size_bytes for item, found in zip(output.items, cached, strict=True) if not found)
         spent_s = time.process_time() - began_s
         self.pace.note(job.task.model, made, spent_s)
-        copy = self.offering.copied(job, output)
-        parked = self._handed_on(job, output, cached)
-        if copy is not None:
-            fingerprint = self.maker.processors[job.task.model].fingerprint
-            self.offering.offer(job, copy, fingerprint, 0.0 if any(cached) else 1000 * spent_s)
-        return parked
-
-    def _handed_on(self, job: Job, output: Output, cached: Sequence[bool]) -> bool:
-        """The result to whoever wants it; whether a ticket owns the blocks now."""
+        fingerprint = self.maker.processors[job.task.model].fingerprint
+        self.offering.copy(job, output, fingerprint, 0.0 if any(cached) else 1000 * spent_s)
         if job.body.kind is Kind.PREPROCESS:
             self._answer(job, output, cached)
             return False

@@ -151,10 +151,10 @@ def _by_items(
     """Each item by itself, where some came ready-made."""
     own = extensions_by_item(loaded.processor, extensions, [one.modality for one in media])
     prompt = prompt_ids(prompt_of(body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
-    processed = [
-        process(loaded, one, Work(rid, Prompt(ids=()), (), said, allocate))
-        for one, said in zip(media, own, strict=True)
-    ]
+    processed = []
+    for one, said in zip(media, own, strict=True):
+        made = process(loaded, one, Work(rid, Prompt(ids=()), (), said, allocate))
+        processed.append(replace(made, model_specific={**made.model_specific, **told_of(one)}))
     limit = loaded.capabilities.context_tokens
     return drive_prompt(loaded.processor, prompt, media, processed, body.caller_hashes, limit)
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from forebay.drive import drive_prompt, extensions_by_item, prompt_ids
+from forebay.drive import check_length, drive_prompt, extensions_by_item, prompt_ids
 from forebay.errors import Failed, Rejected
 from forebay.features import Feature, Modality, Planned, Processed
-from forebay.media import Audio, Image, Media, Video
+from forebay.media import Audio, Image, Video
 from forebay.plugins import LoadedProcessor
 from forebay.processor import TypedExtensions
+from forebay.ready_made import Item, bytes_of, planned_of
 from forebay.task import MediaRef, TaskBody
 from handoff.media import MediaStore
 from handoff.pool import FeatureCache
@@ -56,7 +57,7 @@ class Planner:
         cached = self._cached(body, loaded, own)
         rows = [_row(ref, one, found) for ref, one, found in zip(body.media, planned, cached, strict=True)]
         # What is reserved: an item may have more features than the one that is planned.
-        sizes = [loaded.processor.feature_bytes_with(one, said) for one, said in zip(media, own, strict=True)]
+        sizes = [bytes_of(loaded, one, said) for one, said in zip(media, own, strict=True)]
         size = sum(sizes)
         to_make = sum(one for one, found in zip(sizes, cached, strict=True) if not found)
         return {
@@ -95,20 +96,20 @@ class Planner:
 
     def _foreseen(
         self, body: TaskBody, loaded: LoadedProcessor, own: Sequence[TypedExtensions]
-    ) -> tuple[list[Media], list[Planned | None]]:
+    ) -> tuple[list[Item], list[Planned | None]]:
         """The items with nothing in them, and what will become of each."""
         media = [self._outline(ref, loaded, one) for ref, one in zip(body.media, own, strict=True)]
-        return media, [loaded.processor.plan_with(one, said) for one, said in zip(media, own, strict=True)]
+        return media, [planned_of(loaded, one, said) for one, said in zip(media, own, strict=True)]
 
-    def _outline(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
+    def _outline(self, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Item:
         """An item of the right size, with nothing in it."""
         data = self.store.get(ref.digest)
         with self.guarded(ref):
             return self._outline_of(data, ref, loaded, extensions)
 
-    def _outline_of(self, data: bytes, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Media:
+    def _outline_of(self, data: bytes, ref: MediaRef, loaded: LoadedProcessor, extensions: TypedExtensions) -> Item:
         if is_ready_made(data):
-            return read_ready_made(data, ref, loaded, extensions).outline
+            return read_ready_made(data, ref, loaded, extensions)
         if ref.modality is Modality.IMAGE:
             height, width = image_size(data, ref.param)
             pixels = np.broadcast_to(np.zeros((), np.uint8), (height, width, 3))
@@ -147,7 +148,7 @@ def _row(ref: MediaRef, planned: Planned | None, is_cached: bool) -> dict[str, A
 
 
 def _prompt_tokens(
-    body: TaskBody, loaded: LoadedProcessor, media: Sequence[Media], planned: Sequence[Planned | None]
+    body: TaskBody, loaded: LoadedProcessor, media: Sequence[Item], planned: Sequence[Planned | None]
 ) -> int | None:
     """Tokens of the expanded prompt; ``None`` where only the processor itself could tell."""
     if not loaded.has_usual_flow or not all(planned):
@@ -155,6 +156,7 @@ def _prompt_tokens(
     prompt = prompt_ids(prompt_of(body, loaded), loaded.tokenizer, loaded.capabilities.vocabulary)
     outlines = [_outline_of(one) for one in planned if one]
     limit = loaded.capabilities.context_tokens
+    check_length(sum(one.tokens for one in outlines), limit, at_least=True)  # before the prompt is laid out
     return len(drive_prompt(loaded.processor, prompt, media, outlines, context_tokens=limit).input_ids)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from forebay.drive import check_items
 from forebay.errors import Rejected
 from forebay.features import Modality, Planned
+from forebay.processor import Processor
 from forebay.testing.media import Made, array_of, noise
 from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun, Timing
@@ -124,7 +125,26 @@ def _check_planned(subject: Subject, seen: Seen) -> bool:
     made = Planned(feature.shape, feature.dtype, seen.item.tokens)
     if (planned.shape, planned.dtype, planned.tokens) != (made.shape, made.dtype, made.tokens):
         raise Fault(f"{size}: planned is {_told(planned)}, made is {_told(made)}")
+    if _is_all_from_items(subject):
+        _check_beside(planned, seen, size)
     return True
+
+
+def _is_all_from_items(subject: Subject) -> bool:
+    """Whether an item in a result is what ``process_item`` has made of it, and nothing else."""
+    kind = type(subject.processor)
+    return kind.process is Processor.process and kind.wrap_result is Processor.wrap_result
+
+
+def _check_beside(planned: Planned, seen: Seen, size: str) -> None:
+    """What the model reads beside a feature: of one that a caller has made, it is the plan's."""
+    sides = {
+        "model_specific": (dict(planned.model_specific), dict(seen.item.model_specific)),
+        "normalisation": (planned.normalisation, seen.item.feature.normalisation),
+    }
+    for name, (foreseen, made) in sides.items():
+        if foreseen != made:
+            raise Fault(f"{size}: planned {name} is {foreseen}, made is {made}")
 
 
 def _told(planned: Planned) -> str:

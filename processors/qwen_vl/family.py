@@ -128,7 +128,8 @@ class QwenVL(Processor):
             kernel, geometry = self._video_kernel, self.settings.video.geometry
             grid = self._grid(media)
             told = {VIDEO_GRID: grid.as_list(), **self._times(media)}
-        return kernel, grid, Planned(kernel.shape(grid), self.model.feature_dtype, geometry.tokens(grid), told)
+        dtype, tokens = self.model.feature_dtype, geometry.tokens(grid)
+        return kernel, grid, Planned(kernel.shape(grid), dtype, tokens, told, kernel.normalisation)
 
     def _grid(self, video: Video) -> Grid:
         geometry = self.settings.video.geometry

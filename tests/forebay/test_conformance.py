@@ -143,6 +143,18 @@ def test_memory_that_grows_is_found():
     assert [one.check for one in report.failed] == ["memory"]
 
 
+def test_a_plan_that_leaves_out_what_the_model_reads_is_found():
+    """Of a feature that a caller has made, the plan is all that is known."""
+
+    class Forgetful(Sound):
+        def process_item(self, media, work):
+            return replace(super().process_item(media, work), model_specific={"lines": media.height})
+
+    report = examine(Forgetful(MODEL), only=["plan"])
+
+    assert "planned model_specific is {}, made is {'lines': " in report.failed[0].detail
+
+
 def test_a_plan_that_is_not_kept_is_found():
     """Room is reserved by it."""
 

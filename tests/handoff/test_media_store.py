@@ -236,3 +236,17 @@ def test_a_redis_without_room_is_a_full_store(client, keys):
     assert (caught.value.code, caught.value.status, caught.value.retry_after_s) == ("media_store_full", 503, 5)
     with pytest.raises(Failed, match="no longer in the store"):
         RedisStore(client, keys).get(DIGEST)
+
+
+@pytest.mark.parametrize("size", [1, 3 * CHUNK_BYTES])
+def test_what_is_discarded_is_gone_whole(store, client, keys, size):
+    """With its chunks; discarding what is not there does nothing."""
+    data = b"x" * size
+    store.put(digest_of(data), data)
+
+    store.discard(digest_of(data))
+    store.discard(digest_of(data))
+
+    with pytest.raises(Failed, match="no longer in the store"):
+        store.get(digest_of(data))
+    assert list(client.scan_iter(f"{keys.media('*')}")) == []

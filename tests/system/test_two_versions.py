@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,7 +120,8 @@ def test_two_versions_are_served_side_by_side_and_one_is_taken_back(site: Site):
     Of nodes whose pools are equally empty the first by name is asked.
     """
     before = site.prepared()
-    green = site.tier.start("worker", "--workers", "1", *GREEN, model=MODEL, FOREBAY_NODE=f"a-green-{os.getpid()}")
+    name = f"a-green-{os.getpid()}"
+    green = site.tier.start("worker", "--workers", "1", *GREEN, model=MODEL, FOREBAY_NODE=name)
     wait_until(lambda: len(site.nodes()) == 2, "the second node is not announced")
     by_node = site.nodes()
 
@@ -134,6 +136,7 @@ def test_two_versions_are_served_side_by_side_and_one_is_taken_back(site: Site):
     wait_until(lambda: len(site.nodes()) == 1, "the second node is not withdrawn")
     assert last_row(site.prepared()) == EXPECTED["blue"]
     assert site.prepared(TALL).items[0].shape == (9, 3)
+    shutil.rmtree(site.tier.folder.with_name(f"forebay-test-{name}"))  # a pool outlives its workers
 
 
 def test_no_shadow_without_a_model_or_with_two(site: Site):
@@ -145,10 +148,10 @@ def test_no_shadow_without_a_model_or_with_two(site: Site):
 
 
 def test_nothing_of_a_model_is_shown_where_nothing_was_compared(site: Site):
-    """And that is no failure."""
+    """Neither equal nor different."""
     done = subprocess.run(
         [sys.executable, "-m", "forebay", "shadow", "show", "nobody", "--redis", site.redis_url],
         capture_output=True, text=True, timeout=60, env={**os.environ, "FOREBAY_DEPLOYMENT": "test"},
     )  # fmt: skip
 
-    assert (done.returncode, done.stdout.strip()) == (0, "nothing was compared of nobody")
+    assert (done.returncode, done.stdout.strip()) == (3, "nothing was compared of nobody")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from handoff.ready_made import SentFeature
 from tests.support.caching import entries
 from tests.support.media import encoded, plain_png
 from tests.support.toys import AUDIO_TOKEN, VIDEO_TOKEN, Cinema, Toy
+from tests.support.videos import encoded as encoded_video
 
 pytestmark = pytest.mark.service
 
@@ -48,8 +51,8 @@ class ReadsThePrompt(Foreseeing):
         return Capabilities(told.modalities, told.placeholders, told.extensions, rows_per_token=1, vocabulary=1000)
 
 
-def packed(values=VALUES, sizes=None, dtype=DType.FLOAT32, normalisation=None) -> bytes:
-    return SentFeature(dtype, values.shape, sizes or SIZES, normalisation).pack(values.tobytes())
+def packed(values=VALUES, sizes=None, dtype=DType.FLOAT32) -> bytes:
+    return SentFeature(dtype, values.shape, sizes or SIZES).pack(values.tobytes())
 
 
 def ticket_of(node, message, driver) -> Ticket:
@@ -124,9 +127,8 @@ def test_a_recording_of_another_length_is_refused(node):
         (packed(VALUES.astype(np.int64), dtype=DType.INT64), "the feature is int64 [3, 3]"),
         (packed(VALUES.reshape(9, 1)), "the feature is float32 [9, 1]"),
         (packed(VALUES * np.float32("nan")), "image_data: the feature holds NaN or infinity"),
-        (packed(normalisation=Normalisation((1.0,) * 3, (1.0,) * 3, 1)), "a normalisation goes with uint8"),
     ],
-    ids=["rows", "dtype", "axes", "nan", "normalisation"],
+    ids=["rows", "dtype", "axes", "nan"],
 )
 def test_what_the_processor_would_not_make_is_the_callers_mistake(node, cached, data, said):
     """A 400, not a fault of the processor; nothing is kept."""
@@ -183,28 +185,108 @@ def test_the_same_bytes_as_a_picture_are_a_picture(node):
 
 
 class Pixels(Foreseeing):
-    """Its features are bytes that a reader normalises."""
+    """Its features are bytes that a reader normalises; whether its plan says how is the test's choice."""
 
     feature_dtypes = (DType.UINT8,)
 
-    def __init__(self):
+    def __init__(self, normalisation):
         super().__init__()
         self.model = ModelSource("toy", feature_dtype=DType.UINT8)
+        self.normalisation = normalisation
 
     def plan_item(self, media):
-        return Planned((3, 3, 1), DType.UINT8, 3, {"rows": 3})
+        return Planned((3, 3, 1), DType.UINT8, 3, {"rows": 3}, self.normalisation)
 
 
-def test_pixels_come_with_their_normalisation(node):
-    """A reader would have nothing to go by."""
-    pixels = np.arange(9, dtype=np.uint8).reshape(3, 3, 1)
-    driver = node.driver(Pixels())
+def test_pixels_are_normalised_as_the_plan_says(node):
+    """What a caller would have said of it is nobody's business."""
+    pixels, told = np.arange(9, dtype=np.uint8).reshape(3, 3, 1), Normalisation((1.0,) * 3, (2.0,) * 3, 2)
 
-    problem = refused(node, packed(pixels, dtype=DType.UINT8), driver)
+    message = node.task(node.reference(packed(pixels, dtype=DType.UINT8)))
+    ticket = ticket_of(node, message, node.driver(Pixels(told)))
 
-    assert problem.message == "image_data: pixels without their normalisation"
-    told = Normalisation((1.0,) * 3, (2.0,) * 3, 2)
-    message = node.task(node.reference(packed(pixels, dtype=DType.UINT8, normalisation=told)), rid="r3", token="t3")
-    driver.run(message)
-    ticket = Ticket.unpack(node.way.claim()[0].ticket)
     assert ticket.items[0].normalisation == told
+
+
+def test_a_plan_that_does_not_tell_how_pixels_are_normalised_takes_none(node):
+    """A reader would have nothing to go by."""
+    problem = refused(node, packed(np.ones((3, 3, 1), np.uint8), dtype=DType.UINT8), node.driver(Pixels(None)))
+
+    assert problem.code == "precomputed_unsupported"
+    assert "does not tell how pixels are normalised" in problem.message
+
+
+MOST = 2**31 - 1
+
+
+@pytest.mark.parametrize("kind", [Kind.GENERATE, Kind.PLAN])
+@pytest.mark.parametrize(
+    ("modality", "sizes", "code"),
+    [
+        (Modality.IMAGE, {"height": MOST, "width": MOST}, "image_too_large"),
+        (Modality.VIDEO, {"frames": MOST, "fps": 1000.0, "height": 4, "width": 4}, "video_too_long"),
+        (Modality.VIDEO, {"frames": 4, "fps": 1e-300, "height": 4, "width": 4}, "video_too_long"),
+        (Modality.VIDEO, {"frames": 4, "fps": 5e-324, "height": 4, "width": 4}, "video_too_long"),
+        (Modality.VIDEO, {"frames": 4, "fps": 1.0, "height": MOST, "width": MOST}, "video_too_large"),
+        (Modality.VIDEO, {"frames": 200_000, "fps": 60.0, "height": 4000, "width": 4000}, "video_too_large"),
+    ],
+)
+def test_sizes_are_held_to_the_limits_of_media(node, kind, modality, sizes, code):
+    """Whoever says that a feature was made of more than is decoded is refused as the media would be."""
+    options = {"multimodal_frames": 100_000} if sizes.get("frames") == 200_000 else {}
+
+    driver = node.driver(Cinema(ModelSource("toy")))
+    problem = refused(node, packed(VALUES, sizes), driver, modality, kind=kind, extensions=options)
+
+    assert problem.code == code
+    assert "the limit is" in problem.message
+
+
+def test_a_recording_too(node):
+    """Ten minutes."""
+    problem = refused(node, packed(VALUES, {"samples": MOST}), node.driver(Foreseeing()), Modality.AUDIO)
+
+    assert problem.code == "audio_too_long"
+
+
+def test_a_plan_judges_the_feature(node):
+    """It is refused there as it will be."""
+    problem = refused(node, packed(VALUES[:2]), node.driver(Foreseeing()), kind=Kind.PLAN)
+
+    assert problem.code == "invalid_precomputed"
+
+
+class Short(Foreseeing):
+    """A toy whose context is short."""
+
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities(), context_tokens=100)
+
+    def layout(self, processed, modality):
+        pytest.fail("laid out")
+
+
+def test_a_prompt_that_is_too_long_is_refused_before_it_is_laid_out(node):
+    """A layout of so many tokens would cost more than the request is worth."""
+    driver = node.driver(Short())
+
+    problem = refused(node, packed(np.ones((101, 3), np.float32), {"height": 101, "width": 1}), driver)
+
+    assert problem.message == "the prompt has at least 101 tokens with its media; the model takes 100"
+
+
+def test_beside_one_a_salvaged_video_still_says_so(node):
+    """With the cache off, too."""
+    frames = [np.random.default_rng(seed).integers(0, 255, (48, 64, 3), np.uint8) for seed in range(12)]
+    whole = encoded_video(frames, container={"movflags": "faststart"})
+    sizes = {"frames": 2, "fps": 1.0, "height": 4, "width": 4}
+    refs = [
+        node.reference(data, Modality.VIDEO)
+        for data in (whole[: len(whole) * 2 // 3], packed(np.ones((2, 3), np.float32), sizes))
+    ]
+    driver = replace(node.driver(Cinema(ModelSource("toy"))), video_salvage=True)
+
+    ticket = ticket_of(node, node.task(*refs, prompt=Prompt(ids=(1, VIDEO_TOKEN, VIDEO_TOKEN))), driver)
+
+    assert ticket.items[0].model_specific["salvaged_frames"] > 0
+    assert "salvaged_frames" not in ticket.items[1].model_specific

@@ -91,6 +91,14 @@ def test_other_types_and_shapes_are_not_held_against_each_other():
     assert max_abs_error(Feature.of(VALUES, DType.FLOAT32), Feature.of(VALUES[:1], DType.FLOAT32)) is None
 
 
+def test_whole_numbers_are_compared_to_their_last_digit():
+    """float64 has fewer of them."""
+    one, other = (Feature.of(np.array([value], np.int64), DType.INT64) for value in (2**53, 2**53 + 1))
+
+    assert max_abs_error(one, other) == 1.0
+    assert max_abs_error(one, one) == 0.0
+
+
 def test_a_large_feature_is_looked_at_whole():
     """Piece by piece; the last piece counts."""
     large = np.zeros(600_000, np.float32)

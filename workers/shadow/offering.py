@@ -7,9 +7,9 @@ import time
 import zlib
 from dataclasses import dataclass, field
 
-from forebay.errors import ForebayError
 from forebay.features import Output
 from forebay.media import digest_of
+from forebay.task import TaskBody
 from handoff import shadow
 from handoff.connection import Client
 from handoff.keys import Keys
@@ -24,9 +24,21 @@ log = logging.getLogger(__name__)
 _FRESH_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A request's output, copied while it was ours."""
+
+    model: str
+    rid: str
+    body: TaskBody
+    output: bytes
+    fingerprint: str
+    cpu_ms: float
+
+
 @dataclass(slots=True)
 class Offering:
-    """Makes samples for one child. What goes wrong here is no request's trouble: it is logged."""
+    """Makes samples for one child. Whatever goes wrong here is no request's trouble: it is logged."""
 
     redis: Client
     keys: Keys
@@ -34,33 +46,45 @@ class Offering:
     secret: bytes
     _known: dict[str, tuple[float, Wanted | None]] = field(default_factory=dict)
     """By model what was wanted, and when that was read."""
+    _copied: Copied | None = None
 
-    def copied(self, job: Job, output: Output) -> bytes | None:
-        """A copy of an output, if its request is one for a shadow; to be made while the output is still ours."""
+    def begin(self) -> None:
+        """What comes now is another request."""
+        self._copied = None
+
+    def copy(self, job: Job, output: Output, fingerprint: str, cpu_ms: float) -> None:
+        """Copy an output while it is still ours, if its request is one for a shadow."""
         model, rid = job.task.model, job.task.rid
         try:
             wanted = self._wanted(model)
-            if wanted is None or not is_chosen(rid, wanted.share):
-                return None
-            size = size_of(output)
-            if size > wanted.max_bytes or not shadow.has_room(self.redis, self.keys, model):
-                why = "too large" if size > wanted.max_bytes else "too many wait"
-                perform(self.redis, shadow.passed_over(self.keys, model, why))
-                return None
-            return pack_output(output)
-        except (ForebayError, MemoryError) as error:
+            if wanted is None or not is_chosen(rid, wanted.share) or not self._fits(model, output, wanted):
+                return
+            self._copied = Copied(model, rid, job.body, pack_output(output), fingerprint, round(cpu_ms, 3))
+        except Exception as error:  # noqa: BLE001 - nothing of a shadow may end a request
             _tell(rid, error)
-            return None
 
-    def offer(self, job: Job, copy: bytes, fingerprint: str, cpu_ms: float) -> None:
-        """Leave a sample, once its request has gone on."""
-        digest = digest_of(copy)
-        sample = Sample(job.task.rid, fingerprint, round(cpu_ms, 3), digest, job.body)
+    def _fits(self, model: str, output: Output, wanted: Wanted) -> bool:
+        why = ""
+        if size_of(output) > wanted.max_bytes:
+            why = "too large"
+        elif not shadow.has_room(self.redis, self.keys, model):
+            why = "too many wait"
+        if why:
+            perform(self.redis, shadow.passed_over(self.keys, model, why))
+        return not why
+
+    def hand_over(self) -> None:
+        """Leave what was copied as a sample; its request has gone on, and nothing is held for it any more."""
+        copied, self._copied = self._copied, None
+        if copied is None:
+            return
         try:
-            self.store.put(digest, copy)
-            shadow.push(self.redis, self.keys, job.task.model, sample.pack(self.secret))
-        except ForebayError as error:
-            _tell(job.task.rid, error)
+            digest = digest_of(copied.output)
+            sample = Sample(copied.rid, copied.fingerprint, copied.cpu_ms, digest, copied.body)
+            self.store.put(digest, copied.output)
+            shadow.push(self.redis, self.keys, copied.model, sample.pack(self.secret))
+        except Exception as error:  # noqa: BLE001 - as above
+            _tell(copied.rid, error)
 
     def _wanted(self, model: str) -> Wanted | None:
         read_at, wanted = self._known.get(model, (-_FRESH_S, None))

@@ -16,7 +16,9 @@ from forebay.settings import (
     read_seconds,
     read_size,
     setting,
+    whole_number,
 )
+from handoff.queue import LIMITS
 from workers.item_limits import ItemLimits
 
 
@@ -45,11 +47,12 @@ class ShadowSettings(SharedSettings):
     feature_dtypes: FeatureDTypes = setting("FOREBAY_FEATURE_DTYPE", FeatureDTypes.parse, FeatureDTypes())
     share: float = setting("FOREBAY_SHADOW_SHARE", read_share, 0.01)
     """Of the model's requests, how many are prepared a second time: 0.01 is one in a hundred."""
-    max_bytes: int = setting("FOREBAY_SHADOW_BYTES", read_size, 64 << 20)
+    max_bytes: int = setting("FOREBAY_SHADOW_BYTES", read_size, 32 << 20)
     """Requests with larger features are passed over."""
     tolerance: float = setting("FOREBAY_SHADOW_TOLERANCE", _read_tolerance, 0.0)
     """An absolute error up to which values are equal."""
     video_salvage: bool = setting("FOREBAY_VIDEO_SALVAGE", read_flag, False)
+    soft_limit_s: int = setting("FOREBAY_SOFT_LIMIT_S", whole_number(1), int(LIMITS.soft_s))
     item_wall_s: float = setting("FOREBAY_ITEM_WALL_S", read_seconds, 30.0)
     item_cpu_s: float = setting("FOREBAY_ITEM_CPU_S", read_seconds, 30.0)
     item_memory_bytes: int = setting("FOREBAY_ITEM_MEMORY", read_size, 4 << 30)
