@@ -58,7 +58,8 @@ def is_ready_made(value: Any, param: str) -> bool:
     name = value["format"]
     if name != FORMAT:
         shown = repr(name[:40]) if isinstance(name, str) else json_type(name)
-        raise _bad(f"{param}.format is {shown}; the one that is read is {FORMAT!r}", f"{param}.format")
+        message = f"{param}.format is {shown}; an object needs a non-empty 'url', or the format {FORMAT!r}"
+        raise Rejected("invalid_media", message, param=f"{param}.format")
     return True
 
 

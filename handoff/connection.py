@@ -11,7 +11,7 @@ import redis
 import redis.asyncio
 import redis.asyncio.sentinel
 import redis.sentinel
-from redis.backoff import ExponentialBackoff
+from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 
 from forebay.errors import ConfigurationError, Failed
@@ -51,7 +51,7 @@ def _client(url: str, **options: Any) -> Client:
         return redis.Redis.from_url(url, **options)
     found = Sentinels.read(url)
     make: Any = redis.sentinel.Sentinel
-    watchers = make(found.hosts, sentinel_kwargs=_to_a_sentinel(found))
+    watchers = make(found.hosts, sentinel_kwargs=to_a_sentinel(found))
     options |= {"connection_pool_class": _SentinelPool, "db": found.database, **found.sign_in}
     client: Client = watchers.master_for(found.master, **options)
     return client
@@ -66,9 +66,17 @@ class _SentinelPool(redis.sentinel.SentinelConnectionPool):
             watcher.close()
 
 
-def _to_a_sentinel(found: Sentinels) -> dict[str, Any]:
-    # One that does not answer must not use up the patience of whoever looks for the master.
-    return {"socket_timeout": 1.0, "socket_connect_timeout": 1.0, **found.own_sign_in}
+def to_a_sentinel(found: Sentinels) -> dict[str, Any]:
+    """How each Sentinel is asked: briefly, and once.
+
+    One that does not answer must not use up the patience of whoever looks for the master: there are others. redis-py
+    would ask it ten times, which is four seconds for every new connection.
+    """
+    return {"socket_timeout": 1.0, "socket_connect_timeout": 1.0, "retry": _ONCE, **found.own_sign_in}
+
+
+_ONCE = Retry(NoBackoff(), 0)
+_ONCE_ASYNC = redis.asyncio.retry.Retry(NoBackoff(), 0)
 
 
 def connect_async(url: str, role: str, at_once: int = AT_ONCE) -> AsyncClient:
@@ -79,7 +87,7 @@ def connect_async(url: str, role: str, at_once: int = AT_ONCE) -> AsyncClient:
         return redis.asyncio.Redis.from_pool(_PatientPool.from_url(url, **options))
     found = Sentinels.read(url)
     make: Any = redis.asyncio.sentinel.Sentinel
-    watchers = make(found.hosts, sentinel_kwargs=_to_a_sentinel(found))
+    watchers = make(found.hosts, sentinel_kwargs=to_a_sentinel(found) | {"retry": _ONCE_ASYNC})
     options |= {"connection_pool_class": _PatientSentinelPool, "db": found.database, **found.sign_in}
     client: AsyncClient = watchers.master_for(found.master, **options)
     return client

@@ -10,10 +10,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from celery import Celery
+from celery.app.amqp import AMQP
+from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
 from forebay.sentinels import SCHEME, Sentinels
 from forebay.settings import SharedSettings
+from handoff.connection import to_a_sentinel
 from handoff.keys import LANES, queue_name
 
 TASK = "forebay.preprocess"
@@ -56,8 +59,31 @@ class QueueWorker:
     """Whether task events are reported for Flower; off where nobody watches, for each costs the parent a message."""
 
 
+class Broker(Connection):
+    """A connection that keeps its transport."""
+
+    def switch(self, conn_str: str) -> None:
+        """Go on with the next of several addresses.
+
+        kombu would take the transport that the address names, which is its own: whatever were consumed after the first
+        failed try would be popped before it is noted.
+        """
+        ours = self.transport_cls
+        super().switch(conn_str)  # type: ignore[no-untyped-call]
+        if isinstance(ours, type):
+            self.transport_cls = ours
+
+
+class WorkerAMQP(AMQP):  # type: ignore[misc]
+    """Celery's, with our connections."""
+
+    Connection = Broker
+
+
 class WorkerApp(Celery):  # type: ignore[misc]
     """An application that consumes over our transport, and sends replies and events over kombu's."""
+
+    amqp_cls = "handoff.queue:WorkerAMQP"
 
     def connection_for_read(self, url: str | None = None, **kwargs: Any) -> Any:
         """Overridden here because a URL of a socket file names its transport, whatever the settings say."""
@@ -153,8 +179,7 @@ def _watched(redis_url: str) -> dict[str, Any]:
     if not redis_url.startswith(SCHEME):
         return {}
     found = Sentinels.read(redis_url)
-    to_them = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0, **found.own_sign_in}
-    return {"master_name": found.master, "sentinel_kwargs": to_them}
+    return {"master_name": found.master, "sentinel_kwargs": to_a_sentinel(found)}
 
 
 def broker_url(redis_url: str) -> str:

@@ -134,7 +134,7 @@ def test_an_item_keeps_the_place_where_the_caller_put_it():
         ({"url": None}, "image_data", "a non-empty 'url'"),
         ({"url": 5}, "image_data", "a non-empty 'url'"),
         ({"url": ["a"]}, "image_data", "a non-empty 'url'"),
-        ([{"format": "x"}], "image_data[0]", "a non-empty 'url'"),
+        ([{"format": "x"}], "image_data[0].format", "a non-empty 'url'"),
     ],
 )
 def test_another_shape_of_media_is_refused_by_its_place(value, param, said):

@@ -52,8 +52,6 @@ FEATURE = PICTURE["feature"]
 @pytest.mark.parametrize(
     ("item", "said"),
     [
-        (changed(format="precomputed_embedding"), "image_data.format is 'precomputed_embedding'; the one that is read"),
-        (changed(format=3), "image_data.format is a number"),
         (changed(feature=None), "image_data.feature"),
         (changed(feature={**FEATURE, "dtype": "float64"}), "image_data.feature.dtype: .*'float32'"),
         (changed(feature={**FEATURE, "shape": [2, -3]}), r"image_data.feature.shape.1: .*greater than or equal to 1"),
@@ -70,6 +68,18 @@ def test_what_is_none_is_refused_by_its_field(item, said):
         source_of(item)
 
     assert refused.value.code == "invalid_precomputed"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("precomputed_embedding", "is 'precomputed_embedding'; .*'processor_output'"), (3, "is a number")],
+)
+def test_a_format_that_nobody_reads_is_told(name, said):
+    """SGLang has another one."""
+    with pytest.raises(Rejected, match=f"image_data.format {said}") as refused:
+        source_of(changed(format=name))
+
+    assert refused.value.code == "invalid_media"
 
 
 def test_a_length_that_is_not_the_shapes_is_told_with_both():

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.service
 
 MOVES = [
     *("accept", "begin", "cancel", "claim", "emit", "enqueue", "finish", "lapse", "overdue", "park", "renew"),
-    *("replay", "take", "drop", "give_back", "inherit", "recover", "quarantine"),
+    *("replay", "take", "drop", "give_back", "inherit", "recover", "quarantine", "shadow"),
 ]
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -65,3 +68,50 @@ def test_both_clients_find_the_next_master(servers: Watched):
     assert asyncio.run(both()) == [b"value"] * 4
     assert blocking.get("key") == b"value"
     blocking.close()
+
+
+class Deaf:
+    """Who listens where a Sentinel should, and hangs up on everybody."""
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port, self.heard = self.listening.getsockname()[1], 0
+        self._thread = threading.Thread(target=self._answer)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        with suppress(OSError):  # it is closed
+            while True:
+                calling, _ = self.listening.accept()
+                self.heard += 1
+                calling.close()
+
+    def close(self) -> None:
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def deaf():
+    one = Deaf()
+    yield one
+    one.close()
+
+
+def test_a_sentinel_that_is_away_is_asked_once_for_a_connection(servers: Watched, deaf: Deaf):
+    """Asked ten times, as redis-py has it, it would cost every new connection four seconds."""
+    url = servers.url.replace("127.0.0.1:1,", f"127.0.0.1:{deaf.port},")
+
+    client = connect(url, "test")
+    client.ping()
+    client.close()
+    assert deaf.heard == 1
+
+    async def ping() -> None:
+        client = connect_async(url, "test", at_once=1)
+        await client.ping()
+        await client.aclose()
+
+    asyncio.run(ping())
+    assert deaf.heard == 2

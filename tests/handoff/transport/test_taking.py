@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from kombu import Connection
 
+from forebay.settings import SharedSettings
 from handoff.keys import LANES
+from handoff.queue import QueueWorker, make_app
 from handoff.scripts import perform
 from handoff.slot import Slot
-from handoff.transport.channel import Transport
+from handoff.transport.channel import SentinelTransport, Transport
 from tests.support.consuming import KEYS, NODE, consuming, entry, in_hand, push, queued
 
 pytestmark = pytest.mark.service
@@ -177,3 +179,18 @@ def test_what_celery_says_of_its_broker_is_an_address():
     said = Connection("redis://user:secret@127.0.0.1:1/0", transport=Transport).as_uri()
 
     assert said.startswith("redis://user:**@127.0.0.1")
+
+
+def test_the_transport_is_ours_whichever_sentinel_is_asked():
+    """kombu goes to the next address after a failed try, and would take its own transport there."""
+    url = "sentinel://127.0.0.1:1,127.0.0.1:2/forebay/0"
+    settings = SharedSettings(secret=b"0123456789abcdef", redis_url=url)
+    app = make_app(settings, QueueWorker(NODE, "life"))
+
+    with app.connection_for_read() as broker:
+        for _ in range(3):
+            assert broker.transport_cls is SentinelTransport
+            assert isinstance(broker.transport, SentinelTransport)
+            broker.maybe_switch_next()
+        assert broker.clone().transport_cls is SentinelTransport
+    app.close()
