@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -133,6 +134,11 @@ def raises():
     raise ZeroDivisionError("nobody thought of that")
 
 
+def crashes():
+    faulthandler.disable()  # pytest's would tell the child's end as its own
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
 def raises_value():
     raise ValueError("a value")
 
@@ -144,7 +150,7 @@ def raises_value():
         (PNG, Does(raises), "failed", "ZeroDivisionError: nobody thought of that"),
         (PNG, Does(raises_value), "failed", "internal_error: ValueError: a value"),
         (PNG, Does(lambda: sys.exit(3)), "failed", "its process ends with status 3"),
-        (PNG, Does(lambda: os.kill(os.getpid(), signal.SIGSEGV)), "failed", "its process ends with SIGSEGV"),
+        (PNG, Does(crashes), "failed", "its process ends with SIGSEGV"),
         (PNG, Does(lambda: time.sleep(60)), "failed", "it takes longer than 0.5 s"),
     ],
     ids=["refused", "raises", "value", "exits", "crashes", "hangs"],
