@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from api.incoming import Source
 from api.schema import json_type
@@ -19,7 +20,7 @@ from handoff.ready_made import SIZES, SentFeature
 FORMAT = "processor_output"
 _MOST_AXES = 8
 _Side = Annotated[int, Field(ge=1, lt=2**31)]
-_STRICT = ConfigDict(strict=True, extra="ignore")
+_STRICT = ConfigDict(strict=True, extra="forbid")
 
 
 class _FeatureBody(BaseModel):
@@ -27,7 +28,11 @@ class _FeatureBody(BaseModel):
 
     dtype: Literal["float32", "int64", "bfloat16", "uint8"]
     shape: list[_Side] = Field(min_length=1, max_length=_MOST_AXES)
-    data: str
+    data: str = Field(validation_alias=AliasChoices("data", "base64"))
+    """As ``/v1/preprocess`` calls it, too: what it answers may be sent back."""
+    sha256: str | None = None
+    normalisation: object = None
+    """The model's own is taken."""
 
 
 class _SizesBody(BaseModel):
@@ -43,6 +48,7 @@ class _SizesBody(BaseModel):
 class _Body(BaseModel):
     model_config = _STRICT
 
+    format: str
     feature: _FeatureBody
     made_of: _SizesBody
 
@@ -72,16 +78,31 @@ def read_ready_made(value: Mapping[str, Any], modality: Modality, param: str) ->
     try:
         body = _Body.model_validate(dict(value))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = error.errors(include_url=False, include_context=False)[0]
         path = ".".join([param, *(str(part) for part in first["loc"])])
-        raise _bad(f"{path}: {first['msg']}", path) from error
+        raise _bad(f"{path}: {first['msg']}{_shown(first.get('input'))}", path) from error
     sizes = body.made_of.model_dump(include=set(SIZES[modality]))
     for name, size in sizes.items():
         if size is None:
             path = f"{param}.made_of.{name}"
-            raise _bad(f"{path} is missing: what {modality}s are made of is told by {', '.join(SIZES[modality])}", path)
-    sent = SentFeature(DType(body.feature.dtype), tuple(body.feature.shape), sizes)
+            raise _bad(
+                f"{path} is missing; what {_A[modality]} is made of is told by {', '.join(SIZES[modality])}", path
+            )
+    others = sorted(name for name in body.made_of.model_fields_set if name not in sizes)
+    if others:
+        path = f"{param}.made_of.{others[0]}"
+        raise _bad(f"{path} says nothing of {_A[modality]}; {', '.join(SIZES[modality])} do", path)
+    sent = SentFeature(DType(body.feature.dtype), tuple(body.feature.shape), sizes, body.feature.sha256)
     return Source(modality, body.feature.data, param, sent=sent)
+
+
+def _shown(value: object) -> str:
+    """What was sent, where that is short."""
+    is_short = (isinstance(value, str) and len(value) <= 40) or (isinstance(value, int | float) and abs(value) < 1e15)
+    return f", not {value!r}" if is_short else ""
+
+
+_A = {Modality.IMAGE: "a picture", Modality.AUDIO: "a recording", Modality.VIDEO: "a video"}
 
 
 def packed(source: Source, limit_bytes: int) -> bytes:
@@ -97,6 +118,10 @@ def packed(source: Source, limit_bytes: int) -> bytes:
     if len(data) != expected:
         shape = f"{sent.dtype} {list(sent.shape)}"
         raise _bad(f"{path} is {len(data)} bytes; {shape} has {expected}", path)
+    digest = hashlib.sha256(data).hexdigest()
+    if sent.sha256 not in (None, digest):
+        message = f"{source.param}.feature.sha256 is {sent.sha256[:64]!r}; that of the data is {digest}"
+        raise _bad(message, f"{source.param}.feature.sha256")
     return sent.pack(data)
 
 

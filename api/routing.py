@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
@@ -61,7 +62,7 @@ def choose_model(wanted: str | None, nodes: Sequence[NodeView]) -> str:
 
 
 def choose_node(model: str, kind: Kind, nodes: Sequence[NodeView], lately: Collection[str] = ()) -> str:
-    """The node with the emptiest pool among those that can do the whole job.
+    """The node with the emptiest pool among those that can do the whole job; any of several that are equal.
 
     Args:
         model: that some node serves.
@@ -81,7 +82,7 @@ def choose_node(model: str, kind: Kind, nodes: Sequence[NodeView], lately: Colle
         if not able:
             message = f"model {model!r} has no engine running; /v1/preprocess works without one"
             raise Rejected("no_engine", message, param="model", status=409)
-    return min(able, key=lambda node: (_pool_use(node), node.name)).name
+    return min(able, key=lambda node: (_pool_use(node), random.random())).name  # noqa: S311 - equals share
 
 
 def _pool_use(node: NodeView) -> float:

@@ -31,7 +31,7 @@ class GenerateBody(BaseModel):
     image_data: Any = Field(
         None,
         description="An image, or a list of them: base64, a data: URL, or {'url': …}. In a batch one for all, or a "
-        "list with an entry, or a list of entries, for each prompt.",
+        "list with an entry, or a list of entries, for each prompt. {'format': 'processor_output', …} is a feature.",
     )
     video_data: Any = Field(
         None,

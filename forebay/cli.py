@@ -38,6 +38,19 @@ class Rooms(click.Group):
             raise _needs(ctx.invoked_subcommand, error) from error
 
 
+class HelpFirst(click.Group):
+    """A group whose commands tell what they do although what they do it with is not there."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)  # what follows the command's name
+        if "--help" in rest:
+            name, command, _ = self.resolve_command(ctx, given[len(given) - len(rest) - 1 :])
+            if command is not None:
+                command.make_context(name, ["--help"], parent=ctx)  # prints it, and exits
+        return rest
+
+
 def _needs(name: str | None, error: ModuleNotFoundError) -> click.ClickException:
     return click.ClickException(f"'forebay {name}' needs {error.name}: pip install 'forebay[tier]'")
 

@@ -123,7 +123,7 @@ def _check_against(planned: Planned, item: ReadyMade) -> None:
 
 def _told(outline: Media) -> str:
     if isinstance(outline, Image):
-        return f"a picture of {outline.height}x{outline.width}"
+        return f"a picture {outline.height} high and {outline.width} wide"
     if isinstance(outline, Video):
-        return f"{len(outline.indices)} frames of {outline.height}x{outline.width}"
+        return f"{len(outline.indices)} frames, {outline.height} high and {outline.width} wide,"
     return f"a recording of {len(outline.samples)} samples"

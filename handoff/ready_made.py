@@ -32,6 +32,8 @@ class SentFeature:
     dtype: DType
     shape: tuple[int, ...]
     made_of: Mapping[str, float]
+    sha256: str | None = None
+    """Of its elements, where the caller has told it."""
 
     def pack(self, data: bytes) -> bytes:
         """With its elements, little-endian, in C order."""

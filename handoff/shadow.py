@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from handoff.connection import AsyncClient, Client, redis_failures
@@ -20,6 +20,7 @@ MOST_WAITING = 8
 MOST_NOTES = 100
 IN, PASSED_OVER = "in ", "passed over: "
 """What the names of counts begin with: of requests that differ in something, and of those that were not compared."""
+_FINGERPRINT = "fingerprint"
 _WAITING_S = 600  # below the time that media live
 _FOUND_S = 7 * 24 * 3600
 
@@ -71,11 +72,18 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Everything found of a model: counts by name, the largest error, and the latest requests that differ."""
+    """Everything found of a model: counts by name, the largest error, and the latest requests that differ.
+
+    Attributes:
+        fingerprint: of the processor on trial, whose findings they are.
+        is_running: whether its shadow is there.
+    """
 
     counts: Mapping[str, int]
     max_abs_error: float
     notes: tuple[Note, ...] = ()
+    fingerprint: str = ""
+    is_running: bool = False
 
 
 def ask(client: Client, keys: Keys, model: str, wanted: Wanted) -> bool:
@@ -102,6 +110,19 @@ def wanted_of(client: Client, keys: Keys, model: str) -> Wanted | None:
     with redis_failures():
         told: Any = client.get(keys.shadow(model))
     return Wanted.read(told)
+
+
+def begin(client: Client, keys: Keys, model: str, fingerprint: str) -> bool:
+    """Count for a processor; whether something was there of another one, which is forgotten."""
+    with redis_failures():
+        before: Any = client.hget(keys.shadow_found(model), _FINGERPRINT)
+    is_anothers = before is not None and before.decode() != fingerprint
+    if is_anothers:
+        forget(client, keys, model)
+    with redis_failures():
+        client.hset(keys.shadow_found(model), _FINGERPRINT, fingerprint)
+        client.expire(keys.shadow_found(model), _FOUND_S)
+    return is_anothers
 
 
 def has_room(client: Client, keys: Keys, model: str) -> bool:
@@ -155,8 +176,9 @@ def findings(client: Client, keys: Keys, model: str) -> Findings:
         pipe = client.pipeline(transaction=True)
         pipe.hgetall(keys.shadow_found(model))
         pipe.lrange(keys.shadow_notes(model), 0, -1)
-        raw, packed = pipe.execute()
-    return _read(raw, packed)
+        pipe.exists(keys.shadow(model))
+        raw, packed, is_running = pipe.execute()
+    return replace(_read(raw, packed), is_running=bool(is_running))
 
 
 async def counts_of(client: AsyncClient, keys: Keys, model: str) -> Findings:
@@ -175,8 +197,9 @@ def forget(client: Client, keys: Keys, model: str) -> None:
 def _read(raw: Mapping[bytes, bytes], packed: Any) -> Findings:
     counts = {name.decode(): value for name, value in raw.items()}
     largest = float(counts.pop("max_abs_error", b"0"))
+    fingerprint = counts.pop(_FINGERPRINT, b"").decode()
     notes = tuple(_note(json.loads(one)) for one in packed)
-    return Findings({name: int(value) for name, value in counts.items()}, largest, notes)
+    return Findings({name: int(value) for name, value in counts.items()}, largest, notes, fingerprint)
 
 
 def _note(told: Mapping[str, Any]) -> Note:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from forebay.cli import configuration_errors
+from forebay.cli import HelpFirst, configuration_errors
 from forebay.errors import ConfigurationError, Failed
 from forebay.settings import load, read_name, read_redis_url, setting
 from handoff import quarantine as store
@@ -46,7 +46,7 @@ class Opened:
         return store.entries(self.redis, self.keys)
 
 
-@click.group()
+@click.group(cls=HelpFirst)
 @click.option("--redis", metavar="URL", help="Redis; REDIS_URL otherwise.")
 @click.option("--deployment", metavar="NAME", help="The deployment; FOREBAY_DEPLOYMENT otherwise.")
 @click.pass_context

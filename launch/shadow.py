@@ -105,16 +105,19 @@ def show(model: str, as_json: bool, forget: bool, redis: str | None) -> None:
 
 def _show(model: str, found: Findings) -> None:
     console = Console(highlight=False, markup=False)  # what is told is a stranger's
+    running = "its shadow is running" if found.is_running else "no shadow of it is running"
     if not found.counts:
-        console.print(f"nothing was compared of {model}")
+        console.print(f"nothing was compared of {model}; {running}")
         return
     table = Table("what", "how often", title=Text(f"Prepared twice: {model}"))
     for name, count in sorted(found.counts.items()):
         table.add_row(name, f"{count:,}")
     table.add_row("largest absolute error", f"{found.max_abs_error:g}")
     console.print(table)
+    console.print(f"of the processor {found.fingerprint}; {running}")
     for note in found.notes[:_NOTES_SHOWN]:
         before, after = note.cpu_ms
-        console.print(f"{note.rid}  ({before:g} ms, then {after:g} ms)", soft_wrap=True)
+        first = f"{before:g} ms" if before else "found, not made,"
+        console.print(f"{note.rid}  (CPU: {first} at first, {after:g} ms again, in a fresh process)", soft_wrap=True)
         for line in note.said:
             console.print(f"  {line}", soft_wrap=True)

@@ -106,7 +106,10 @@ def _send_all(client: Client, sending: Sending, question: Question, wishes: _Wis
         else:
             click.echo(client.ask(sending.prompt, sending.paths, **asked).text)
     except RequestFailedError as error:
-        click.echo(f"{_file_of(error, sending.paths)}{error} (request {rid})", err=True)
+        file, said = _file_of(error, sending.paths), str(error)
+        if file:
+            said = said.replace(f"{error.param}: ", "")
+        click.echo(f"{file}{said} (request {rid})", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         with suppress(ForebayError):

@@ -11,9 +11,9 @@ import numpy as np
 from forebay.drive import check_items
 from forebay.errors import Rejected
 from forebay.features import Modality, Planned
+from forebay.outcome import outcome_of
 from forebay.processor import Processor
 from forebay.testing.media import Made, array_of, noise
-from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun, Timing
 from forebay.testing.subject import Request, Seen, Subject
 

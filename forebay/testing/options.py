@@ -13,9 +13,9 @@ from forebay.drive import drive_item
 from forebay.errors import Rejected
 from forebay.extensions import PREFIX
 from forebay.features import Processed
+from forebay.outcome import outcome_of
 from forebay.processor import Prompt, TypedExtensions, Work
 from forebay.testing.media import placed
-from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun
 from forebay.testing.subject import Request, Subject
 from forebay.testing.values import WRONG, fields_of, valid_values

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from forebay.model import ModelSource
+from forebay.outcome import outcome_of
 from forebay.processor import Processor, Tokenizer, WorkerStart
 from forebay.testing.as_worker import as_on_a_worker
-from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun
 from forebay.testing.subject import Request, Snapshot, Subject
 

@@ -10,8 +10,8 @@ from forebay.drive import check_items
 from forebay.dtypes import DType
 from forebay.errors import Failed, Rejected
 from forebay.features import Feature, Item, Output
+from forebay.outcome import outcome_of
 from forebay.processor import Prompt
-from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, NotRun
 from forebay.testing.subject import Request, Snapshot, Subject, prompt_for
 from forebay.validation import validate_layout, validate_processed

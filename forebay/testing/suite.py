@@ -8,10 +8,10 @@ from typing import Any
 
 from forebay.features import Output
 from forebay.media import Media
+from forebay.outcome import outcome_of
 from forebay.processor import Processor, Tokenizer
 from forebay.testing import media_checks, options, process_checks, result, sameness
 from forebay.testing.as_worker import as_on_a_worker
-from forebay.testing.outcome import outcome_of
 from forebay.testing.report import Fault, Finding, NotRun, Report, Verdict
 from forebay.testing.subject import Subject, given_request, standard_requests
 

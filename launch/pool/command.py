@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from forebay.cli import configuration_errors
+from forebay.cli import HelpFirst, configuration_errors
 from forebay.errors import ConfigurationError, Failed
 from handoff.pool import FeatureCache, Pool
 from launch.pool import check as checks
@@ -35,7 +35,7 @@ class Opened:
         return FeatureCache(self.pool)
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=HelpFirst, invoke_without_command=True)
 @click.option("--dir", "folder", metavar="DIR", help="The node's folder on tmpfs; FOREBAY_RUN_DIR otherwise.")
 @click.option("--live", is_flag=True, help="Draw it again and again, until Ctrl-C.")
 @click.pass_context

@@ -19,9 +19,9 @@ from forebay.errors import ConfigurationError, Failed, ForebayError, Rejected
 from forebay.extensions import PREFIX
 from forebay.features import Output
 from forebay.kit.found import find
+from forebay.outcome import outcome_of
 from forebay.plugins import LoadedProcessor
 from forebay.processor import Work
-from forebay.testing.outcome import outcome_of
 from launch.trying.asking import prompt_for
 from launch.trying.canvas import canvas_of
 from launch.trying.drawing import draw

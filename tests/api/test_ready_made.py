@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -59,7 +60,10 @@ FEATURE = PICTURE["feature"]
         (changed(feature={**FEATURE, "shape": []}), "image_data.feature.shape: .*at least 1 item"),
         (changed(made_of={"height": 28}), "image_data.made_of.width is missing"),
         (changed(made_of={"height": 28, "width": 0}), "image_data.made_of.width"),
-        (changed(made_of={"samples": 28}), "image_data.made_of.height is missing"),
+        (changed(made_of={"samples": 28}), "height is missing; what a picture is made of is told by height, width"),
+        (changed(made_of={"height": 28, "width": 28, "frames": 4}), "image_data.made_of.frames says nothing"),
+        (changed(image_grid_thw=[1, 2, 2]), "image_data.image_grid_thw: Extra inputs are not permitted"),
+        (changed(feature={**FEATURE, "dtype": "float16"}), "image_data.feature.dtype: .*, not 'float16'"),
     ],
 )
 def test_what_is_none_is_refused_by_its_field(item, said):
@@ -88,6 +92,17 @@ def test_a_length_that_is_not_the_shapes_is_told_with_both():
 
     with pytest.raises(Rejected, match=r"image_data.feature.data is 24 bytes; float32 \[3, 3\] has 36"):
         packed(source_of(item), 1 << 20)
+
+
+def test_what_the_api_has_answered_may_be_sent_back_as_it_is():
+    """Its bytes are called base64 there; its hash is held against them."""
+    told = {key: value for key, value in FEATURE.items() if key != "data"} | {"base64": FEATURE["data"]}
+    digest = sha256(VALUES.tobytes()).hexdigest()
+
+    feature, _ = unpack(packed(source_of(changed(feature={**told, "sha256": digest})), 1 << 20))
+    assert feature.array.tobytes() == VALUES.tobytes()
+    with pytest.raises(Rejected, match=f"feature.sha256 is 'x'; that of the data is {digest}"):
+        packed(source_of(changed(feature={**told, "sha256": "x"})), 1 << 20)
 
 
 def test_what_is_no_base64_and_what_is_too_large_are_refused():

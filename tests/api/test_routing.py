@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from api.routing import ReadyFor, choose_lane, choose_model, choose_node, lacks, served_models
@@ -65,11 +67,13 @@ def test_a_request_goes_to_the_node_with_the_emptiest_pool():
     assert choose_node("toy", Kind.GENERATE, nodes) == "b"
 
 
-def test_nodes_that_are_equally_empty_are_taken_by_name():
-    """Every API process decides alike."""
+def test_nodes_that_are_equally_empty_share():
+    """None has everything because of its name."""
     nodes = [node("b", "toy", engines=("toy",)), node("a", "toy", engines=("toy",))]
 
-    assert choose_node("toy", Kind.GENERATE, nodes) == "a"
+    chosen = Counter(choose_node("toy", Kind.GENERATE, nodes) for _ in range(200))
+
+    assert min(chosen["a"], chosen["b"]) > 50
 
 
 def test_a_node_that_has_not_told_its_pool_is_taken_for_empty():

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from handoff.keys import Keys
 from handoff.quarantine import Entry, entries, set_aside
 from handoff.scripts import perform
+from launch.pool.command import pool
 from launch.quarantine import quarantine
 
 pytestmark = pytest.mark.service
@@ -109,3 +110,16 @@ def test_the_command_is_installed():
     metadata = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
 
     assert metadata["project"]["entry-points"]["forebay.commands"]["quarantine"] == "launch.quarantine:quarantine"
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [(quarantine, "list"), (quarantine, "clear"), (pool, "check"), (pool, "pin")]
+)
+def test_help_needs_neither_redis_nor_a_pool(group, name):
+    """Whoever asks for it may have none yet."""
+    env = {"REDIS_URL": "redis://127.0.0.1:1/0", "FOREBAY_RUN_DIR": "/nowhere"}
+
+    done = CliRunner().invoke(group, [name, "--help"], env=env)
+
+    assert done.exit_code == 0, done.output
+    assert f"Usage: {group.name} {name} " in done.output

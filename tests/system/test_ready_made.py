@@ -47,7 +47,7 @@ def test_the_engine_answers_it_alike(api: Client, made):
 
 def test_one_of_another_picture_is_refused(api: Client, made):
     """With both shapes."""
-    with pytest.raises(RequestFailedError, match="of a picture of 560x840 this model has float32") as refused:
+    with pytest.raises(RequestFailedError, match="of a picture 560 high and 840 wide this") as refused:
         api.preprocess(model="qwen2-vl", text=QUESTION, images=[sent(made, height=560, width=840)])
 
     assert (refused.value.status, refused.value.code) == (400, "invalid_precomputed")

@@ -123,7 +123,10 @@ def test_a_recording_of_another_length_is_refused(node):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (packed(VALUES[:2]), "image_data: the feature is float32 [2, 3]; of a picture of 3x2 this model has float32"),
+        (
+            packed(VALUES[:2]),
+            "image_data: the feature is float32 [2, 3]; of a picture 3 high and 2 wide this model has",
+        ),
         (packed(VALUES.astype(np.int64), dtype=DType.INT64), "the feature is int64 [3, 3]"),
         (packed(VALUES.reshape(9, 1)), "the feature is float32 [9, 1]"),
         (packed(VALUES * np.float32("nan")), "image_data: the feature holds NaN or infinity"),

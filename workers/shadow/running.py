@@ -17,6 +17,7 @@ from forebay.drive import extensions_by_item
 from forebay.errors import ConfigurationError, Failed, ForebayError, Rejected
 from forebay.features import Output
 from forebay.notify import notify
+from forebay.outcome import outcome_of
 from forebay.plugins import LoadedProcessor, load_processor
 from forebay.processor import WorkerStart
 from forebay.task import BadTaskError, TaskBody
@@ -114,7 +115,7 @@ class Shadow:
             return self._note(sample, [Difference(kind, f"{error.code}: {error}")], began_s=began_s)
         except Exception as error:
             log.warning("the processor on trial raised", extra={"rid": sample.rid}, exc_info=error)
-            return self._note(sample, [Difference("failed", f"{type(error).__name__}: {error}")], began_s=began_s)
+            return self._note(sample, [Difference("failed", outcome_of(error))], began_s=began_s)
         found, largest = compare(first, second, self.tolerance)
         return self._note(sample, found, largest, began_s)
 
@@ -126,7 +127,7 @@ class Shadow:
         try:
             return output_of(self.loaded, rid, body, extensions, media)
         except ValueError as error:  # not to be taken for one of ours
-            raise Failed("internal_error", f"{type(error).__name__}: {error}") from error
+            raise Failed("internal_error", outcome_of(error)) from error
 
     def _note(
         self, sample: Sample, found: list[Difference], largest: float = 0.0, began_s: float | None = None
@@ -193,6 +194,8 @@ def _stopping() -> threading.Event:
 def _serve(one: Shadow, wanted: Wanted, stop: threading.Event) -> int:
     """Ask, take and tell until it is stopped; the exit status."""
     _begin(one, wanted, stop)
+    if shadow.begin(one.redis, one.keys, one.loaded.name, one.loaded.fingerprint):
+        log.info("what another version has shown is forgotten", extra={"model": one.loaded.name})
     asked_at = time.monotonic()
     while not stop.is_set():
         try:

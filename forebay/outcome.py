@@ -7,7 +7,7 @@ from pathlib import Path
 
 from forebay.errors import Rejected
 
-_OURS = Path(__file__).parents[1]
+_OURS = [Path(__file__).parents[1] / room for room in ("forebay", "handoff", "workers", "launch")]
 
 
 def outcome_of(error: Exception) -> str:
@@ -28,4 +28,4 @@ def _place(error: Exception) -> str:
 
 def _is_known(path: Path) -> bool:
     """Whether it is Forebay's own, or a library's that the guest calls."""
-    return path.is_relative_to(_OURS) or "site-packages" in path.parts or path.name.startswith("<")
+    return any(map(path.is_relative_to, _OURS)) or "site-packages" in path.parts or path.name.startswith("<")
