@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -32,19 +34,20 @@ async def visit(http: httpx.AsyncClient, number: int, stay_s: float) -> str:
         return "left"
 
 
-async def state_of(http: httpx.AsyncClient, number: int) -> str:
+async def status_of(http: httpx.AsyncClient, number: int) -> dict[str, Any]:
     response = await http.get(f"/v1/requests/visit-{number}")
-    return response.json()["state"] if response.status_code == 200 else "never accepted"
+    return response.json() if response.status_code == 200 else {"state": "never accepted"}
 
 
 async def settled(http: httpx.AsyncClient) -> list[str]:
     """The states, once none of them can change any more."""
     give_up_at = time.monotonic() + SETTLED_WITHIN_S
     while True:
-        states = [await state_of(http, number) for number in range(CALLERS)]
-        if set(states) <= {"done", "cancelled", "never accepted"}:
-            return states
-        assert time.monotonic() < give_up_at, states
+        statuses = [await status_of(http, number) for number in range(CALLERS)]
+        others = [one for one in statuses if one["state"] not in ("done", "cancelled", "never accepted")]
+        if not others:
+            return [one["state"] for one in statuses]
+        assert time.monotonic() < give_up_at, json.dumps(others)[:2000]
         await asyncio.sleep(0.1)
 
 
