@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from forebay_efficientnet_lite0.processor import EfficientNetLite0Processor
-from forebay_whisper_tiny_en.processor import WhisperTinyEnProcessor
 from pydantic import BaseModel, Field
 
 from forebay import DType, ModelSource, Planned
@@ -47,14 +45,6 @@ def test_each_fault_is_found_by_the_check_that_names_it(cls):
 def test_twelve_faults_are_seeded():
     """Two of them may not be the same one."""
     assert len(FOUND_BY) == len(set(FOUND_BY.values())) == 12
-
-
-@pytest.mark.parametrize("cls", [EfficientNetLite0Processor, WhisperTinyEnProcessor], ids=lambda cls: cls.__name__)
-def test_an_outsider_is_sound(cls):
-    """The examples, which take over the whole flow; the memory check in its short form."""
-    report = examine(cls(ModelSource("any")), calls=10)
-
-    assert [str(one) for one in report.failed] == []
 
 
 def test_qwen_is_sound_from_a_folder(tmp_path):

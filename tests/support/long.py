@@ -4,4 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 LONG = os.environ.get("FOREBAY_LONG_TESTS") == "1"
+
+only_long = pytest.mark.skipif(not LONG, reason="in the long form alone: make test-long")

@@ -16,6 +16,7 @@ import pytest
 from forebay.client import Client, PreparedItem
 from tests.support import media
 from tests.support.deployment import Deployment, running
+from tests.support.long import only_long
 
 pytestmark = pytest.mark.system
 
@@ -88,6 +89,7 @@ def small(qwen_folder: Path):
         yield deployment
 
 
+@only_long
 def test_with_the_cache_off_nothing_is_kept(small: Deployment):
     """One switch."""
     picture = new_picture(4)
@@ -98,6 +100,7 @@ def test_with_the_cache_off_nothing_is_kept(small: Deployment):
     assert metric(small.url, "forebay_cache_misses_total") == 0
 
 
+@only_long  # engines and kernels are held to it by themselves
 def test_pixels_as_bytes_are_eight_times_smaller_and_lead_to_the_same_answer(small: Deployment, api: Client):
     """The model cannot tell how its features came."""
     question = {"model": "qwen2-vl", "text": QUESTION, "images": [media.cat()]}

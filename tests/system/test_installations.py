@@ -16,6 +16,7 @@ from launch.folders import remove_abandoned
 from tests.support import media
 from tests.support.deployment import Deployment, running
 from tests.support.installation import contents, installed, wait_until
+from tests.support.long import only_long
 from tests.support.valkey import running_server
 from tests.system.test_main_job import QUESTION
 
@@ -37,7 +38,9 @@ def node():
     return f"test-{secrets.token_hex(4)}"
 
 
-@pytest.mark.parametrize(("part", "model"), [("worker", "qwen2-vl"), ("scheduler", "efficientnet-lite0")])
+@pytest.mark.parametrize(
+    ("part", "model"), [("worker", "qwen2-vl"), pytest.param("scheduler", "efficientnet-lite0", marks=only_long)]
+)
 def test_the_second_does_not_start_in_the_folder_of_the_first(redis_urls, node, part, model):
     """Both left deployment and node as they are by default, so both ask for the same folder: one line says so."""
     with installed(redis_urls[0], "forebay", node) as one, installed(redis_urls[1], "forebay", node) as other:
@@ -82,6 +85,7 @@ def test_what_one_leaves_when_it_is_killed_the_other_does_not_touch(redis_urls, 
         pool.close()
 
 
+@only_long
 def test_two_runs_side_by_side_are_two(tmp_path: Path):
     """`forebay up` twice: both answer, and what is killed of one is nothing to the other."""
     arguments = ["--model", "qwen2-vl", "--workers", "1", "--no-flower"]

@@ -19,6 +19,7 @@ import pytest
 from forebay.client import Client, RequestFailedError, UnreachableError, encode
 from tests.support import media
 from tests.support.deployment import Deployment, running
+from tests.support.long import only_long
 from tests.system.test_main_job import FOX, QUESTION
 
 pytestmark = pytest.mark.system
@@ -56,6 +57,7 @@ def test_a_killed_child_is_replaced_and_its_request_finishes(deployment: Deploym
     assert not children & set(deployment.pids_of("worker"))
 
 
+@only_long  # chaos kills schedulers too
 def test_a_killed_scheduler_comes_back_and_its_requests_finish(deployment: Deployment, api: Client):
     """Its lease lapses, its tickets are parked again, and its successor admits them."""
     (victim,) = [
