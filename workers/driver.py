@@ -152,16 +152,16 @@ class Driver:
             self.pool, task.rid, begun.attempt, give_up_at, lambda: self._is_wanted(task.rid, begun.attempt)
         )
         parked = False
-        self.offering.begin()
+        self.offering.forget()
         self.current = (task.rid, begun.attempt)
         try:
             body = TaskBody.unpack(task.body or unseal(begun.body, self.secret))
             parked = self._process(Job(task, begun.attempt, body, reservation, Timings(), give_up_at))
         except UnwantedError:
-            self.offering.begin()
+            self.offering.forget()
             log.info("task given up: its request has ended", extra={"rid": task.rid})
         except Exception as error:  # noqa: BLE001 - whatever a guest or a codec raises ends this request, not the worker
-            self.offering.begin()
+            self.offering.forget()
             self._end(task.rid, Fence.owner(begun.attempt, self.owner), self._end_for(task, error))
         finally:
             self.current = None

@@ -48,8 +48,8 @@ class Offering:
     """By model what was wanted, and when that was read."""
     _copied: Copied | None = None
 
-    def begin(self) -> None:
-        """What comes now is another request."""
+    def forget(self) -> None:
+        """Nothing of the request in hand is to be handed over."""
         self._copied = None
 
     def copy(self, job: Job, output: Output, fingerprint: str, cpu_ms: float) -> None:
