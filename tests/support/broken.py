@@ -156,7 +156,7 @@ class LeakedFile(Sound):
 
 
 class SlowPath(Sound):
-    """Reads a large picture of odd width number by number."""
+    """Reads a large picture of odd width number by number, ten times: it is slow by far more than a busy machine is."""
 
     def process_item(self, media: Any, work: Work) -> Processed:
         done = super().process_item(media, work)
@@ -164,7 +164,8 @@ class SlowPath(Sound):
             array, gain = done.feature.array, work.extensions.multimodal_gain  # type: ignore[union-attr]
             for line, row in enumerate(media.pixels):
                 for colour in range(3):
-                    array[line, colour] = gain * sum(int(one) for one in row[:, colour]) / media.width
+                    sums = [sum(int(one) for one in row[:, colour]) for _ in range(10)]
+                    array[line, colour] = gain * sums[-1] / media.width
         return done
 
 
