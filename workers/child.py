@@ -17,7 +17,7 @@ from handoff.keys import Keys
 from handoff.media import open_store
 from handoff.moves import Moves
 from handoff.pool import FeatureCache, Owner, Pool, is_alive
-from workers.cores import share_of
+from workers.cores import limit_threads, share_of
 from workers.driver import Driver
 from workers.offers import Offers
 from workers.settings import WorkerSettings
@@ -43,7 +43,7 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
     cores = pin(index, settings)
     processors, broken = load_all(settings, WorkerStart(index, cores))
     own = len(cores) or len(os.sched_getaffinity(0))
-    _torch_threads(max(one.processor.cpu_threads(own) for one in processors.values()))
+    limit_threads(max(one.processor.cpu_threads(own) for one in processors.values()))
     owner = Owner(settings.folder, "worker")
     redis = connect(settings.redis_url, f"worker-{settings.node}-{index}")
     keys = Keys(settings.prefix)
@@ -118,12 +118,3 @@ def _bounded(one: LoadedProcessor, max_tokens: int) -> LoadedProcessor:
     own = one.capabilities.context_tokens
     limits = [limit for limit in (own, max_tokens) if limit]
     return replace(one, capabilities=replace(one.capabilities, context_tokens=min(limits, default=None)))
-
-
-def _torch_threads(count: int) -> None:
-    """Intra-op threads of a child: one as a rule, for siblings own the other cores. Only where torch is in use."""
-    import sys
-
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(count)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
+
+from threadpoolctl import threadpool_limits
 
 from forebay.errors import ConfigurationError
 
@@ -33,7 +36,18 @@ def check_partition(cores: Sequence[int]) -> None:
 
 
 def one_thread_each() -> None:
-    """Keep numerical libraries from starting a thread per core in every child. Call before they are imported."""
+    """Keep numerical libraries that are loaded from now on from starting a thread a core in every child."""
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+def limit_threads(count: int) -> None:
+    """Let each numerical library that is loaded compute with ``count`` threads; as a rule one: siblings own the rest.
+
+    The environment is too late for those that were imported before anybody could set it, as NumPy's BLAS is.
+    """
+    threadpool_limits(count)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(count)

@@ -85,12 +85,15 @@ def test_a_child_tells_a_processor_that_it_starts(monkeypatch):
 
 def test_a_processor_says_how_many_threads_it_wants(hooked):
     """Of the cores that its child has; one unless it says otherwise."""
-    from workers.child import _torch_threads
+    from threadpoolctl import threadpool_limits
+
+    from workers.cores import limit_threads
 
     before = torch.get_num_threads()
     try:
-        _torch_threads(hooked.cpu_threads(4))
-        assert torch.get_num_threads() == 2
+        with threadpool_limits(before):
+            limit_threads(hooked.cpu_threads(4))
+            assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
     assert Toy(ModelSource("toy")).cpu_threads(64) == 1

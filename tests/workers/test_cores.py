@@ -1,6 +1,8 @@
 """Cutting a partition of cores into one set a child."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -53,3 +55,24 @@ def test_numerical_libraries_start_one_thread_each(monkeypatch):
 
     assert {os.environ[variable] for variable in THREAD_VARIABLES} == {"1"}
     assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
+
+
+def test_a_library_that_is_loaded_already_is_limited_too():
+    """NumPy comes with the first import of all, before anybody could set a variable for its BLAS."""
+    program = """
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+from workers.cores import limit_threads, one_thread_each
+
+threadpool_limits(7)
+one_thread_each()
+assert {pool["num_threads"] for pool in threadpool_info()} == {7}, threadpool_info()
+import torch
+torch.set_num_threads(7)
+limit_threads(1)
+assert {pool["num_threads"] for pool in threadpool_info()} == {1}, threadpool_info()
+assert torch.get_num_threads() == 1
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stderr

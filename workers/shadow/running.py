@@ -29,7 +29,7 @@ from handoff.queue import LIMITS
 from handoff.sample import Sample, unpack_output
 from handoff.scripts import perform
 from handoff.shadow import Note, Wanted
-from workers.cores import one_thread_each
+from workers.cores import limit_threads, one_thread_each
 from workers.loader import Loader
 from workers.making import output_of, typed
 from workers.shadow.apart import Apart, LostError, StoppedError
@@ -173,6 +173,7 @@ def run_shadow(settings: ShadowSettings) -> int:
     os.nice(_NICE)
     loaded = load_processor(settings.model, settings.allowed_packages)
     loaded.processor.start_worker(WorkerStart(0, ()))
+    limit_threads(1)
     redis, keys = connect(settings.redis_url, f"shadow-{settings.model.name}"), Keys(settings.prefix)
     store = open_store(settings.media, redis, keys)
     loader = Loader(store, _Unmarked(), settings.item_limits, settings.video_salvage)
