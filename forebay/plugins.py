@@ -120,6 +120,17 @@ def _built(cls: type[Processor], point: EntryPoint, model: ModelSource) -> Loade
     return LoadedProcessor(model.name, processor, capabilities, fingerprint, tokenizer, template)
 
 
+def needs(model: ModelSource, library: str) -> bool:
+    """Whether the package of a model's processor names ``library`` among what it needs. Nothing is imported.
+
+    Of a class that was named by its module, and of a model that no package offers, nobody knows.
+    """
+    name = model.processor or model.name
+    packages = [point.dist for point in entry_points(group=PROCESSORS) if point.name == name and point.dist]
+    wanted = [one for package in packages for one in package.requires or ()]
+    return any(_canonical(found[0]) == library for one in wanted if (found := re.match(r"[\w.-]+", one)))
+
+
 def engine_class(model: ModelSource, allowed: Sequence[str] = ()) -> type[Engine] | None:
     """The engine that runs a model; ``None`` when no package brings one or it needs a folder that was not given.
 

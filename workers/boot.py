@@ -53,7 +53,7 @@ def run_worker(settings: WorkerSettings) -> int:
     warnings.filterwarnings("ignore", category=SecurityWarning)
     require(settings.redis_url)
     one_thread_each()
-    preload()
+    preload(settings.sources)
     check_partition(settings.partition)
     prepare_node(settings)
     About.of(settings, tuple(model.name for model in settings.models)).write(settings.folder)
