@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 from forebay.chat_template import ChatTemplate
+from forebay.errors import Rejected
 from forebay.tokenizer import FileTokenizer
 
-_PRIVATE = range(0xE000, 0xF8FF)  # characters that mean nothing, and stand in no template
+# Characters that mean nothing, and stand in no template: the three private areas of Unicode.
+_PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def chat_ids(chat: Chat, template: ChatTemplate, tokenizer: FileTokenizer) -> li
     """Token ids of a conversation's prompt.
 
     Raises:
-        Rejected: the template does not take these messages.
+        Rejected: the template does not take these messages, or nothing is left to mark special tokens with in them.
     """
     special = tokenizer.special_tokens
     written = (list(chat.messages), chat.tools, dict(chat.options))
@@ -87,10 +90,8 @@ class Shield:
 
     def __init__(self, special: Mapping[str, int], texts: Sequence[str]) -> None:
         self._special = [text for text in special if text]
-        used = set().union(*map(set, texts)) if texts else set()
-        free = (chr(code) for code in _PRIVATE if chr(code) not in used)
-        self._edge = next(free)
-        self._by_text = dict(zip(self._special, free, strict=False))
+        self._edge, *marks = _free_marks(1 + len(self._special), texts)
+        self._by_text = dict(zip(self._special, marks, strict=True))
         self._by_mark = {mark: text for text, mark in self._by_text.items()}
         self._pattern = re.compile(_any_of(special)) if self._special else None
         self.hid_something = False
@@ -126,3 +127,13 @@ class Shield:
         """What was written."""
         text = text.replace(self._edge, "")
         return "".join(self._by_mark.get(letter, letter) for letter in text)
+
+
+def _free_marks(count: int, texts: Sequence[str]) -> list[str]:
+    used = set().union(*map(set, texts)) if texts else set()
+    private = map(chr, chain(*_PRIVATE))
+    free = list(islice((mark for mark in private if mark not in used), count))
+    if len(free) < count:
+        message = f"messages leave {len(free)} private-use characters of Unicode unused; {count} are needed"
+        raise Rejected("chat_template", message, param="messages")
+    return free

@@ -159,13 +159,23 @@ def test_placeholders_stand_where_their_parts_stood(template, tokenizer):
     assert f"A{MARKER}B{MARKER}C" in text
 
 
-def test_the_private_marks_themselves_may_be_written(template, tokenizer):
-    """Whichever characters we use inside, a message may hold them."""
-    odd = "".join(chr(code) for code in range(0xE000, 0xE040))
+@pytest.mark.parametrize("last", [0xE040, 0xF8FA, 0xF900])
+def test_the_private_marks_themselves_may_be_written(template, tokenizer, last):
+    """Whichever characters we use inside, a message may hold them: some, all but a few of an area, all of it."""
+    odd = "".join(chr(code) for code in range(0xE000, last))
     text = shown(tokenizer, chat_ids(Chat([user(odd, MARKER)]), template, tokenizer))
 
     assert odd in text
     assert MARKER in text
+
+
+def test_a_message_of_all_private_characters_is_refused(template, tokenizer):
+    """Nothing is left to mark a special token with: both numbers are told."""
+    areas = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFB))
+    text = "".join(chr(code) for area in areas for code in area)
+
+    with pytest.raises(Rejected, match=r"leave 3 private-use characters of Unicode unused; \d\d are needed"):
+        chat_ids(Chat([user(text)]), template, tokenizer)
 
 
 # finding a template
