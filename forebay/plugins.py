@@ -89,9 +89,9 @@ def load_processor(model: ModelSource, allowed: Sequence[str] = ()) -> LoadedPro
         allowed: the distributions whose processors may be loaded; empty for all that are installed.
 
     Raises:
-        BrokenPackageError: its package cannot be imported, or fails in being built.
-        ConfigurationError: no such processor, one that is not allowed, a folder that will not do, a feature dtype that
-            it does not offer, or one that takes videos and does not say which of their frames.
+        BrokenPackageError: its package cannot be imported, fails in being built, will not do with the model's folder,
+            or takes videos and does not say which of their frames.
+        ConfigurationError: no such processor, one that is not allowed, or a feature dtype that it does not offer.
     """
     point = _point(model)
     _check_allowed(point, allowed)
@@ -99,9 +99,9 @@ def load_processor(model: ModelSource, allowed: Sequence[str] = ()) -> LoadedPro
     _check_dtype(cls, model)
     try:
         return _built(cls, point, model)
-    except ConfigurationError:
-        raise
-    except Exception as error:  # a guest's constructor may raise anything
+    except ConfigurationError as error:  # of a folder or a setting; it says for itself what is wrong
+        raise BrokenPackageError(str(error)) from error
+    except (Exception, SystemExit) as error:  # a guest's constructor may raise anything
         what = f"{type(error).__name__}: {error}"
         raise BrokenPackageError(f"model {model.name!r}: its processor {point.value} fails to start: {what}") from error
 
@@ -185,8 +185,9 @@ def _find(group: str, name: str) -> EntryPoint:
 def _load(point: EntryPoint, base: type) -> Any:
     try:
         loaded = point.load()
-    except Exception as error:  # a guest's import may raise anything; the operator needs its name
-        raise BrokenPackageError(f"{point.group}: {point.name} ({point.value}) cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:  # a guest's import may raise anything; the operator needs its name
+        what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise BrokenPackageError(f"{point.group}: {point.name} ({point.value}) cannot be imported: {what}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise BrokenPackageError(f"{point.group}: {point.name} ({point.value}) is not a {base.__name__} class")
     return loaded

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from forebay.errors import ConfigurationError
+from forebay.errors import ConfigurationError, ForebayError
 from forebay.plugins import BrokenPackageError, LoadedProcessor, load_processor
 from forebay.processor import WorkerStart
 from handoff.connection import connect
@@ -98,7 +98,8 @@ def load_all(
             _start(one, start)
             loaded[model.name] = _bounded(one, settings.max_prompt_tokens)
         except BrokenPackageError as error:
-            log.error("model not served", extra={"model": model.name, "reason": str(error)}, exc_info=error.__cause__)
+            cause = None if isinstance(error.__cause__, ForebayError) else error.__cause__
+            log.error("model not served", extra={"model": model.name, "reason": str(error)}, exc_info=cause)
             broken[model.name] = str(error)
     if not loaded:
         raise ConfigurationError("; ".join(broken.values()))
@@ -108,7 +109,7 @@ def load_all(
 def _start(one: LoadedProcessor, start: WorkerStart) -> None:
     try:
         one.processor.start_worker(start)
-    except Exception as error:  # a guest's hook may raise anything
+    except (Exception, SystemExit) as error:  # a guest's hook may raise anything
         what = f"{type(error).__name__}: {error}"
         raise BrokenPackageError(f"model {one.name!r}: its processor cannot start in a child: {what}") from error
 
