@@ -108,7 +108,10 @@ class Loader:
             rate = loaded.capabilities.audio_rate_hz
             return Audio(decode_audio(data, rate, ref.param), rate, ref.digest, hash_of(data), ref.param)
 
+        others = len(self._pixels)
+
         def choose(clip: Clip) -> tuple[int, ...]:
+            del self._pixels[others:]  # a video whose end is missing is chosen from anew
             chosen = loaded.choose_frames(clip, extensions, ref.param)
             self._take(len(chosen) * clip.width * clip.height, ref.param)
             return chosen

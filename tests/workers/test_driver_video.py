@@ -171,6 +171,28 @@ def test_what_was_salvaged_serves_none_who_wants_whole_videos(node, cinema):
     assert sent(node, salvaging, "whole").result["items"][0]["model_specific_data"] == {"frames": [0, 1]}
 
 
+class Whole(Cinema):
+    """Wants every frame."""
+
+    def sample_frames(self, clip, extensions):
+        return range(clip.frames)
+
+
+def test_a_video_whose_frames_are_chosen_anew_takes_its_room_once(node, monkeypatch):
+    """The damage shows after the first choice, which is undone: the clip has all the room of its request."""
+    monkeypatch.setattr(loader, "MAX_REQUEST_PIXELS", 60 * 48 * 64)
+    frames = [np.random.default_rng(seed).integers(0, 255, (48, 64, 3), np.uint8) for seed in range(60)]
+    data = encoded(frames, container={"movflags": "faststart"})
+    middle = len(data) // 2
+    driver = replace(node.driver(Whole(ModelSource("toy"))), video_salvage=True)
+
+    record = sent(node, driver, data=data[:middle] + bytes(3000) + data[middle + 3000 :])
+
+    assert record.problem is None, record.problem
+    told = record.result["items"][0]["model_specific_data"]
+    assert len(told["frames"]) == told["salvaged_frames"] < 60
+
+
 def asked(node, driver, data, rid="r1", **extensions):
     """What becomes of a request about several videos."""
     refs = [node.reference(one, Modality.VIDEO, f"video_data[{number}]") for number, one in enumerate(data)]
