@@ -211,8 +211,10 @@ def test_of_a_video_a_plan_decodes_the_first_frame_alone(node):
     reference = node.reference(data[:middle] + bytes(3000) + data[middle + 3000 :], Modality.VIDEO, "video_data")
     driver = node.driver(Cinema(ModelSource("toy")))
 
-    [item] = planned(node, driver, reference, extensions={"multimodal_frames": 60})["items"]
-    driver.run(node.task(reference, rid="real", token="t", extensions={"multimodal_frames": 60}))
+    body = {"prompt": Prompt(ids=(9,)), "extensions": {"multimodal_frames": 60}}
+
+    [item] = planned(node, driver, reference, **body)["items"]
+    driver.run(node.task(reference, rid="real", token="t", **body))
 
     assert item["tokens"] == 60
     assert node.way.record("real").problem.code == "damaged_video"
