@@ -185,8 +185,11 @@ class Channel(_Channel):  # type: ignore[misc]
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was closed; tasks that it has handed out go on, and tell it of their ends."""
-        return self.connection is None
+        """Whether it was closed; tasks that it has handed out go on, and tell it of their ends.
+
+        Or its connection was, under it: kombu then closes the channel last, and it could not make a connection any more.
+        """
+        return self.connection is None or self.connection.client is None
 
     def is_ours(self, tag: str) -> bool:
         """Whether a delivery tag is of a message that this channel took from a lane."""

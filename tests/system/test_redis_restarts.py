@@ -78,3 +78,24 @@ def test_twenty_requests_outlive_three_restarts_in_a_row(tmp_path):
             node.ask("afterwards")
             node.waits_for("afterwards", "parked")
         client.close()
+
+
+def test_a_worker_with_an_idle_child_outlives_a_restart(tmp_path):
+    """C094: its channel is closed after its connection, with a message in hand, while nobody acknowledges anything."""
+    with restartable(tmp_path) as server:
+        client = connect(server.url, "test")
+        packages = tmp_path / "packages"
+        packages.mkdir()
+        with tier_node(client, server.url, packages) as node:
+            worker = node.started(children=2)
+            for number, order in enumerate((Order.TAKE_A_WHILE, Order.SLEEP)):
+                node.ask(f"at-it-{number}", order)
+                node.waits_for(f"at-it-{number}", "processing")
+
+                server.restart()
+
+                node.ask(f"later-{number}")
+                node.waits_for(f"later-{number}", "parked")
+            node.waits_for("at-it-0", "parked")
+            assert worker.process.poll() is None
+        client.close()
