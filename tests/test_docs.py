@@ -69,6 +69,8 @@ def shown_default(field: dataclasses.Field) -> str:
     if field.name in told:
         return told[field.name]
     value = field.default_factory()
+    if field.name == "drain_s" and value is None:
+        return "10 s above `FOREBAY_HARD_LIMIT_S`"
     if field.name.endswith("bytes"):
         return f"{value >> 20} MiB"
     return "none" if value in (None, ()) else f"`{value}`"

@@ -1,16 +1,14 @@
 """The worker's parent process: Celery with one task, a pool of pinned children, and the janitor between messages.
 
-start → ready → run → drain → stopped. The first signal drains (Celery's warm shutdown), the second ends.
+start → ready → run → drain → stopped. The first signal drains (Celery's warm shutdown), the second ends (``ending``).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
 import warnings
 from dataclasses import asdict
-from types import FrameType
 from typing import Any
 
 from billiard.process import current_process
@@ -32,6 +30,7 @@ from workers.casualties import Casualties, WatchedRequest
 from workers.child import open_child
 from workers.cores import check_partition, one_thread_each
 from workers.driver import Driver
+from workers.ending import EXIT_FAILURE, Ending
 from workers.janitor import Janitor
 from workers.memory import measure_children_so
 from workers.offers import Offers
@@ -42,9 +41,6 @@ from workers.settings import WorkerSettings
 from workers.unwanted import Watch
 
 log = logging.getLogger(__name__)
-
-EX_OK = 0
-EXIT_FAILURE = 1
 
 
 def run_worker(settings: WorkerSettings) -> int:
@@ -85,7 +81,7 @@ def _run(settings: WorkerSettings, offers: Offers, life: Owner) -> int:
         without_mingle=True,
         quiet=True,
     )
-    signals.worker_ready.connect(_stop_on_signals, weak=False)
+    signals.worker_ready.connect(Ending(settings.grace_s).on_ready, weak=False)
     worker.start()
     failure = (offers.read() or {}).get("failure")
     if failure:
@@ -93,20 +89,6 @@ def _run(settings: WorkerSettings, offers: Offers, life: Owner) -> int:
         log.error("worker cannot start", extra={"reason": failure})
         return EXIT_FAILURE
     return int(worker.exitcode or 0)
-
-
-def _stop_on_signals(**_: Any) -> None:
-    """The first signal drains, the second ends."""
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if celery_state.should_stop is None or celery_state.should_stop is False:
-            log.info("draining", extra={"signal": signal.Signals(number).name})
-            celery_state.should_stop = EX_OK
-        else:
-            celery_state.should_terminate = EX_OK
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
 
 
 def _define_task(app: Celery, settings: WorkerSettings, offers: Offers, life: Owner) -> None:

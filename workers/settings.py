@@ -23,6 +23,7 @@ from forebay.settings import (
 from handoff.queue import LIMITS, Limits
 from workers.item_limits import ItemLimits
 
+_BEYOND_A_TASK_S = 10  # a child that is killed at its limit, and the parent that hears of it
 _CORES_WORTH_PINNING = 4  # below this the scheduler of the kernel does better than we would
 
 
@@ -54,6 +55,8 @@ class WorkerSettings(NodeSettings):
     """How long a task may take; its request ends as ``time_limit``."""
     hard_limit_s: int = setting("FOREBAY_HARD_LIMIT_S", whole_number(2), int(LIMITS.hard_s))
     """How long a task may take before its child is killed, because it does not return to Python."""
+    drain_s: int | None = setting("FOREBAY_DRAIN_S", whole_number(0), None)
+    """How long the children may go on when the worker is to end; then they are killed. By default a task's time."""
     item_wall_s: float = setting("FOREBAY_ITEM_WALL_S", read_seconds, 30.0)
     """How long decoding one item may take; its request ends as ``media_too_slow``."""
     item_cpu_s: float = setting("FOREBAY_ITEM_CPU_S", read_seconds, 30.0)
@@ -76,6 +79,11 @@ class WorkerSettings(NodeSettings):
     @property
     def limits(self) -> Limits:
         return Limits(self.soft_limit_s, self.hard_limit_s, self.child_tasks, self.child_rss_bytes)
+
+    @property
+    def grace_s(self) -> int:
+        """Seconds from the first signal until what still runs is killed; by default all tasks come to their end."""
+        return self.hard_limit_s + _BEYOND_A_TASK_S if self.drain_s is None else self.drain_s
 
     @property
     def item_limits(self) -> ItemLimits:

@@ -187,7 +187,7 @@ class Channel(_Channel):  # type: ignore[misc]
     def is_gone(self) -> bool:
         """Whether it was closed; tasks that it has handed out go on, and tell it of their ends.
 
-        Or its connection was, under it: kombu then closes the channel last, and it could not make a connection any more.
+        Or its connection was, under it: kombu may close the channel last, and nothing could be sent any more.
         """
         return self.connection is None or self.connection.client is None
 
