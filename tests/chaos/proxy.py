@@ -1,4 +1,4 @@
-"""A TCP proxy before Redis, which can cut every connection, make each reply late, or answer nobody for a while."""
+"""A TCP proxy before Redis: it cuts every connection, or one in the middle of a reply, or makes each reply late."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ _PIECE = 64 << 10
 
 @dataclass
 class Proxy:
-    """Runs in a thread of its own; its knobs may be turned from any other."""
+    """Runs in a thread of its own; its knobs may be turned from any other.
 
-    target: int
+    Attributes:
+        target: the server's port on loopback, or the path of its socket.
+        delay_s: how late replies are.
+        cut_after: so many more bytes of replies pass, and then the connection that they came over is cut, once.
+    """
+
+    target: int | str
     delay_s: float = 0.0
+    cut_after: int | None = None
     port: int = 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -53,7 +60,7 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self.target)
+            there, back = await self._open()
         except OSError:
             self._writers.discard(writer)
             writer.transport.abort()
@@ -66,11 +73,22 @@ class Proxy:
                 self._writers.discard(one)
                 one.transport.abort()
 
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self.target, str):
+            return await asyncio.open_unix_connection(self.target)
+        return await asyncio.open_connection("127.0.0.1", self.target)
+
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, late: bool) -> None:
         try:
             while piece := await reader.read(_PIECE):
                 if late and self.delay_s:
                     await asyncio.sleep(self.delay_s)
+                if late and self.cut_after is not None:
+                    passes, self.cut_after = self.cut_after, None
+                    if passes < len(piece):
+                        writer.write(piece[:passes])
+                        return
+                    self.cut_after = passes - len(piece)
                 writer.write(piece)
                 await writer.drain()
         except ConnectionError:

@@ -89,7 +89,12 @@ def test_what_the_transport_overrides_is_as_it_was_read():
     """A patch release that changes one of these is read again before this digest is changed."""
     methods = [
         *(getattr(kombu_redis.Channel, name) for name in ("_brpop_start", "_brpop_read", "close", "_connparams")),
-        *(getattr(kombu_redis.Channel, name) for name in ("_on_connection_disconnect", "_disconnect_pools")),
+        *(
+            getattr(kombu_redis.Channel, name)
+            for name in ("_on_connection_disconnect", "_disconnect_pools", "_get_pool")
+        ),
+        *(getattr(kombu.Connection, name) for name in ("_do_close_self", "_do_close_transport", "collect")),
+        kombu_redis.QoS.restore_unacked_once,
         *(getattr(kombu_redis.QoS, name) for name in ("append", "ack", "reject", "restore_by_tag", "restore_unacked")),
         *(
             getattr(kombu_redis.MultiChannelPoller, name)
@@ -98,4 +103,4 @@ def test_what_the_transport_overrides_is_as_it_was_read():
     ]
     text = "".join(inspect.getsource(method) for method in methods)
 
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "31133d081af3ba73"
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "896aed114c586fcf"
