@@ -105,7 +105,9 @@ CODES: dict[str, Code] = {
     "truncated_image": Code(400, "An image that ends too early.", "Send a whole one."),
     "empty_image": Code(400, "An image without a pixel.", "Send a whole one."),
     "image_too_large": Code(413, "More pixels than are decoded.", "Both numbers are told."),
-    "aspect_ratio": Code(400, "An image that is too thin for the model.", "At most 200 to 1 for Qwen-VL."),
+    "aspect_ratio": Code(
+        400, "An image that is too thin for the model.", "At most 200 to 1 for those that come with Forebay."
+    ),
     "unsupported_audio": Code(400, "No sound, or none that is read.", "WAV, FLAC, Ogg, MP3, M4A, MP4, WebM, MKV."),
     "damaged_audio": Code(400, "A recording that ends too early or cannot be decoded.", "Both numbers are told."),
     "audio_too_long": Code(400, "A recording that is longer than is decoded.", "Both lengths are told."),

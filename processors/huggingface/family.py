@@ -14,6 +14,7 @@ from forebay import (
     Capabilities,
     ConfigurationError,
     FileTokenizer,
+    Image,
     Item,
     Layout,
     Media,
@@ -35,6 +36,7 @@ from processors.huggingface.loading import load_processor
 from processors.huggingface.probe import Traits, probe, tokens_of
 from processors.huggingface.split import parts_of, spans_of
 from processors.huggingface.tensors import carry, prompt_tensors
+from processors.pixels.sides import check_sides
 
 _CONFIG = "config.json"
 _PACKAGES = ("transformers", "pillow", "numpy", "torch")
@@ -80,7 +82,7 @@ class HuggingFace(Processor):
         return None if fast is None else FileTokenizer(fast)
 
     def process(self, work: Work, tokenizer: Tokenizer | None) -> Output:
-        self._check_lengths(work.media)
+        self._check_sizes(work.media)
         if work.prompt.ids is None:
             return self._from_text(work.prompt.text or "", work)
         return self._from_ids(work, tokenizer)
@@ -224,10 +226,16 @@ class HuggingFace(Processor):
             param=f"{modality}_data",
         )
 
-    def _check_lengths(self, media: Sequence[Media]) -> None:
-        """The reference cuts a long recording in silence; here it is refused."""
+    def _check_sizes(self, media: Sequence[Media]) -> None:
+        """What would cost out of all proportion, or be cut.
+
+        A family that brings the shorter side to a size makes gigabytes of a line of pixels. Of a long recording the
+        reference leaves the end out in silence.
+        """
         most = getattr(self._caller.audio_part, "n_samples", None)
         for one in media:
+            if isinstance(one, Image):
+                check_sides(one.height, one.width, one.param)
             if isinstance(one, Audio) and most is not None and len(one.samples) > most:
                 raise Rejected(
                     "audio_too_long",

@@ -45,6 +45,17 @@ def refused(processor, media, **prompt):
     return caught.value
 
 
+def test_a_picture_that_is_a_line_is_refused(load):
+    """A hundred bytes of PNG, and gigabytes once its shorter side has a model's size."""
+    thin = testing.image(np.zeros((1, 201, 3), np.uint8))
+
+    error = refused(load("clip"), [thin], text="x")
+
+    assert error.code == "aspect_ratio"
+    assert error.message == "aspect ratio must be at most 200, got 201"
+    assert testing.run_processor(load("clip"), [testing.image(np.zeros((1, 200, 3), np.uint8))], text="x").items
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_folder_gives_what_its_own_processor_gives(folders, family):
     """Ids, every named tensor, and spans that are exactly the tokens with features behind them."""
