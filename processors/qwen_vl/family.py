@@ -36,7 +36,7 @@ from processors.qwen_vl import mrope
 from processors.qwen_vl import tokenizer as tokenizers
 from processors.qwen_vl.clips import grid_of_clip, grid_of_frames
 from processors.qwen_vl.folder import read_settings
-from processors.qwen_vl.geometry import Grid
+from processors.qwen_vl.geometry import Geometry, Grid
 from processors.qwen_vl.sampling import Sampling, VideoOptions, evenly_from_first, evenly_to_last
 from processors.qwen_vl.settings import QWEN2, QWEN3, QWEN25, Settings
 
@@ -125,14 +125,13 @@ class QwenVL(Processor):
             grid = geometry.grid(media.height, media.width, media.param)
             told: Mapping[str, Attribute] = {GRID: grid.as_list()}
         else:
-            kernel, geometry = self._video_kernel, self.settings.video.geometry
-            grid = self._grid(media)
+            kernel, geometry = self._video_kernel, options.limited_video(self.settings.video.geometry)
+            grid = self._grid(media, geometry)
             told = {VIDEO_GRID: grid.as_list(), **self._times(media)}
         dtype, tokens = self.model.feature_dtype, geometry.tokens(grid)
         return kernel, grid, Planned(kernel.shape(grid), dtype, tokens, told, kernel.normalisation)
 
-    def _grid(self, video: Video) -> Grid:
-        geometry = self.settings.video.geometry
+    def _grid(self, video: Video, geometry: Geometry) -> Grid:
         return grid_of_frames(geometry, len(video.frames), video.height, video.width, video.param)
 
     def _times(self, video: Video) -> Mapping[str, Attribute]:
@@ -205,8 +204,7 @@ class Qwen3VL(QwenVL):
     def _choose(self, clip: Clip, sampling: Sampling) -> list[int]:
         return evenly_to_last(clip, sampling)
 
-    def _grid(self, video: Video) -> Grid:
-        geometry = self.settings.video.geometry
+    def _grid(self, video: Video, geometry: Geometry) -> Grid:
         return grid_of_clip(geometry, len(video.frames), video.height, video.width, video.param)
 
     def _times(self, video: Video) -> Mapping[str, Attribute]:

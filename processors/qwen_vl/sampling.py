@@ -13,8 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, 
 from forebay import Clip, Failed, Modality, Rejected
 from processors.qwen_vl.geometry import Geometry
 
-_OF_VIDEOS = tuple(f"multimodal_video_{name}" for name in ("fps", "num_frames", "min_frames", "max_frames"))
-_OF_IMAGES = ("multimodal_min_pixels", "multimodal_max_pixels")
+_BOUNDS = "min_pixels", "max_pixels"
+_IMAGES, _VIDEOS = "multimodal_", "multimodal_video_"
+_OF_VIDEOS = tuple(f"{_VIDEOS}{name}" for name in ("fps", "num_frames", "min_frames", "max_frames", *_BOUNDS))
+_OF_IMAGES = tuple(f"{_IMAGES}{name}" for name in _BOUNDS)
 _SHOWN = 8  # rates of a list that a message quotes
 
 
@@ -40,7 +42,7 @@ def _rates(value: Any) -> Any:
 
 
 class VideoOptions(BaseModel):
-    """What a request may say of its videos, and of the size of its images; what it leaves out is the model's own.
+    """What a request may say of its videos and of the sizes of its items; what it leaves out is the model's own.
 
     ``multimodal_video_fps`` may be a list with one rate for each of its videos, in their order.
     """
@@ -51,6 +53,8 @@ class VideoOptions(BaseModel):
     multimodal_video_num_frames: int | None = Field(default=None, ge=1)
     multimodal_video_min_frames: int | None = Field(default=None, ge=1)
     multimodal_video_max_frames: int | None = Field(default=None, ge=1)
+    multimodal_video_min_pixels: int | None = Field(default=None, ge=1)
+    multimodal_video_max_pixels: int | None = Field(default=None, ge=1)
     multimodal_min_pixels: int | None = Field(default=None, ge=1)
     multimodal_max_pixels: int | None = Field(default=None, ge=1)
 
@@ -58,10 +62,16 @@ class VideoOptions(BaseModel):
     def _says_one_of_two(self) -> VideoOptions:
         if self.multimodal_video_fps is not None and self.multimodal_video_num_frames is not None:
             raise ValueError("multimodal_video_fps and multimodal_video_num_frames exclude each other")
-        smallest, largest = self.multimodal_min_pixels, self.multimodal_max_pixels
-        if smallest is not None and largest is not None and smallest > largest:
-            raise ValueError(f"multimodal_min_pixels is {smallest}, above multimodal_max_pixels {largest}")
+        for prefix in (_IMAGES, _VIDEOS):
+            smallest, largest = self._bounds(prefix)
+            if smallest is not None and largest is not None and smallest > largest:
+                raise ValueError(f"{prefix}min_pixels is {smallest}, above {prefix}max_pixels {largest}")
         return self
+
+    def _bounds(self, prefix: str) -> tuple[int | None, int | None]:
+        """What the request says of the sizes of its images, or of its videos."""
+        smallest, largest = (getattr(self, f"{prefix}{name}") for name in _BOUNDS)
+        return smallest, largest
 
     def of_item(self, modalities: Sequence[Modality], number: int) -> VideoOptions:
         """What of it is about one item: nothing of videos is about an image, and of a list of rates one is.
@@ -81,16 +91,24 @@ class VideoOptions(BaseModel):
         return self.model_copy(update={**dict.fromkeys(_OF_IMAGES), _OF_VIDEOS[0]: rate})
 
     def limited(self, geometry: Geometry) -> Geometry:
-        """An image's limits: the request's in place of the model's; each alone counts, a largest below both.
+        """An image's limits: the request's in place of the model's; each alone counts, a largest below both."""
+        return self._limited(geometry, _IMAGES)
+
+    def limited_video(self, geometry: Geometry) -> Geometry:
+        """A video's, in the same way."""
+        return self._limited(geometry, _VIDEOS)
+
+    def _limited(self, geometry: Geometry, prefix: str) -> Geometry:
+        """With the bounds of the request.
 
         Raises:
             Rejected: ``invalid_extensions``, more than the model itself takes; nobody pays for a caller's wish.
         """
-        smallest, largest = self.multimodal_min_pixels, self.multimodal_max_pixels
-        for name, value in (("multimodal_min_pixels", smallest), ("multimodal_max_pixels", largest)):
+        smallest, largest = self._bounds(prefix)
+        for name, value in zip(_BOUNDS, (smallest, largest), strict=True):
             if value is not None and value > geometry.max_pixels:
-                message = f"{name} is {value}; the model takes at most {geometry.max_pixels}"
-                raise Rejected("invalid_extensions", message, param=name)
+                message = f"{prefix}{name} is {value}; the model takes at most {geometry.max_pixels}"
+                raise Rejected("invalid_extensions", message, param=f"{prefix}{name}")
         most = geometry.max_pixels if largest is None else largest
         least = min(geometry.min_pixels, most) if smallest is None else smallest
         return replace(geometry, min_pixels=least, max_pixels=most)

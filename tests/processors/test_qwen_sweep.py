@@ -7,61 +7,67 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image as Pillow
 
 from forebay import ModelSource, testing
-from processors.pixels.modes import Resample
-from processors.qwen_vl import Qwen2VL, Qwen3VL
+from processors.qwen_vl import Qwen2VL
+from tests.processors.films import film
 from tests.processors.pictures import landscape, noise
+from tests.processors.qwen_prompts import FAMILIES, PICTURE, SUFFIX, VIDEO, Film, Request, differences, prepared
 from tests.support.long import LONG
 from tests.support.tiny_qwen import PREPROCESSOR, config
 
 pytestmark = pytest.mark.parity
 
 EXAMPLES = 200 if LONG else 4
-START, PAD, END = 151_652, 151_655, 151_653
-SUFFIX = {Resample.TORCHVISION: "", Resample.PIL: "Pil"}
+PAD = 151_655
 sides = st.one_of(st.integers(1, 60), st.integers(1, 400))
 sizes = st.tuples(sides, sides).filter(lambda size: max(size) <= 200 * min(size))
 limits = st.tuples(st.integers(1, 40_000), st.integers(0, 80_000)).map(lambda two: (two[0], two[0] + two[1]))
 
 
+films = st.tuples(
+    st.integers(2, 9), st.integers(14, 120), st.integers(14, 120), st.sampled_from([1.0, 2.0, 12.5, 30.0])
+)
+
+
 def limited(cls, resample, smallest, largest):
     """A family with limits of somebody's own."""
     geometry = replace(cls.defaults.geometry, min_pixels=smallest, max_pixels=largest)
-    defaults = replace(cls.defaults, geometry=geometry, resample=resample)
-    return type(cls.__name__, (cls,), {"defaults": defaults})(ModelSource("any"))
+    return with_defaults(cls, geometry=geometry, resample=resample)
+
+
+def with_defaults(cls, **changes):
+    return type(cls.__name__, (cls,), {"defaults": replace(cls.defaults, **changes)})(ModelSource("any"))
+
+
+@st.composite
+def requests(draw):
+    """Up to three pictures and two videos in any order, with words between them or without, and limits of any kind."""
+    stills = [noise(*size, seed=number) for number, size in enumerate(draw(st.lists(sizes, max_size=3)))]
+    wanted = draw(st.lists(films, min_size=not stills, max_size=2))
+    moving = [Film(film(*size, seed=number), fps) for number, (*size, fps) in enumerate(wanted)]
+    marks = draw(st.permutations([PICTURE] * len(stills) + [VIDEO] * len(moving)))
+    text = draw(st.sampled_from(["", "Look: "])) + draw(st.sampled_from(["", " and\n"])).join(marks)
+    given = {}
+    for prefix in ("multimodal_", "multimodal_video_"):
+        smallest, largest = draw(limits)
+        given |= draw(
+            st.sampled_from([{}, {"min": smallest}, {"max": largest}, {"min": smallest, "max": largest}]).map(
+                lambda two, prefix=prefix: {f"{prefix}{name}_pixels": value for name, value in two.items()}
+            )
+        )
+    return Request(text, stills, moving, given)
 
 
 @pytest.mark.parametrize("resample", SUFFIX)
-@pytest.mark.parametrize("cls", [Qwen2VL, Qwen3VL], ids=["qwen2-vl", "qwen3-vl"])
-@settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(several=st.lists(sizes, min_size=1, max_size=4), bounds=limits, close=st.booleans(), seed=st.integers(0, 999))
-def test_any_pictures_are_bit_equal_and_keep_their_places(transformers, cls, resample, several, bounds, close, seed):
-    """Pixels, grids and the tokens of each, placeholders with words between them or without."""
-    ours = limited(cls, resample, *bounds)
-    geometry, normalisation = ours.settings.geometry, ours.settings.normalisation
-    theirs = getattr(transformers, f"Qwen2VLImageProcessor{SUFFIX[resample]}")(
-        patch_size=geometry.patch,
-        merge_size=geometry.merge,
-        size={"shortest_edge": bounds[0], "longest_edge": bounds[1]},
-        image_mean=list(normalisation.mean),
-        image_std=list(normalisation.std),
-    )
-    pixels = [(noise, landscape)[number % 2](*size, seed=seed + number) for number, size in enumerate(several)]
-    prompt = [PAD] * len(pixels) if close else [token for _ in pixels for token in (START, PAD, END, 9)]
+@pytest.mark.parametrize("cls", FAMILIES.values(), ids=FAMILIES)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(request=requests())
+def test_any_request_is_equal_to_the_last_position(transformers, cls, resample, request):
+    """Ids, features, grids, seconds, M-RoPE positions: of images, videos and mixes, as the family's own processor."""
+    processor = with_defaults(cls, resample=resample)
 
-    expected = theirs(images=[Pillow.fromarray(one) for one in pixels], return_tensors="np")
-    output = testing.run_processor(ours, [testing.image(one) for one in pixels], input_ids=prompt)
-
-    grids = expected["image_grid_thw"].tolist()
-    assert [item.model_specific["image_grid_thw"] for item in output.items] == grids
-    joined = np.concatenate([item.feature.array for item in output.items])
-    assert joined.tobytes() == expected["pixel_values"].tobytes()
-    tokens = [t * h * w // geometry.merge**2 for t, h, w in grids]
-    assert [item.spans[0].length for item in output.items] == tokens
-    covered = [at for item in output.items for at in range(item.spans[0].first, item.spans[0].last + 1)]
-    assert covered == np.flatnonzero(output.input_ids == PAD).tolist()
+    assert differences(transformers, processor, request, prepared(processor, request)) == []
 
 
 def test_a_folder_chooses_the_mode_by_the_class_it_names(transformers, tmp_path):

@@ -1,6 +1,7 @@
 """Videos, bit for bit as Hugging Face transformers 5.24.0 prepares them on a CPU: frames, pixels, ids, positions."""
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import av
@@ -9,20 +10,28 @@ import pytest
 
 from forebay import Modality, ModelSource, Prompt, Rejected, Video, Work
 from forebay.drive import extensions_by_item, typed_extensions
-from forebay.testing import image, run_processor
-from processors.qwen_vl import Qwen2VL, Qwen3VL, Qwen25VL
+from processors.qwen_vl import Qwen2VL, Qwen3VL
 from processors.qwen_vl.sampling import Sampling
-from processors.qwen_vl.tokenizer import packaged_file
 from tests.processors.films import as_video, clip, film
 from tests.processors.pictures import noise
+from tests.processors.qwen_prompts import (
+    FAMILIES,
+    PICTURE,
+    STEMS,
+    VIDEO,
+    Film,
+    Request,
+    differences,
+    name_of,
+    prepared,
+    video_reference,
+    whole_reference,
+)
 from tests.support.videos import encoded
 from workers.decode import decode_video
 
 pytestmark = pytest.mark.parity
 
-FAMILIES = {"qwen2-vl": Qwen2VL, "qwen2.5-vl": Qwen25VL, "qwen3-vl": Qwen3VL}
-STEMS = {Qwen2VL: "Qwen2VL", Qwen25VL: "Qwen2_5_VL", Qwen3VL: "Qwen3VL"}
-MODULES = {Qwen2VL: "qwen2_vl", Qwen25VL: "qwen2_5_vl", Qwen3VL: "qwen3_vl"}
 FILMS = [  # frames, height, width
     *[(2, 56, 56), (3, 56, 84), (4, 61, 53), (5, 97, 131), (6, 33, 70), (7, 144, 176), (2, 20, 700), (2, 14, 14)],
     *[(4, 240, 320), (8, 272, 640), (3, 720, 1280), (2, 1080, 1920), (9, 360, 640), (16, 128, 128), (2, 1, 150)],
@@ -30,41 +39,8 @@ FILMS = [  # frames, height, width
 CLIPS = 3000
 
 
-def video_reference(transformers, processor):
-    """Hugging Face's video processor with the settings of ours."""
-    video = processor.settings.video
-    name = "Qwen3VLVideoProcessor" if isinstance(processor, Qwen3VL) else "Qwen2VLVideoProcessor"
-    return getattr(transformers, name)(
-        patch_size=video.geometry.patch,
-        merge_size=video.geometry.merge,
-        temporal_patch_size=video.geometry.temporal,
-        size={"shortest_edge": video.geometry.min_pixels, "longest_edge": video.geometry.max_pixels},
-        image_mean=list(video.normalisation.mean),
-        image_std=list(video.normalisation.std),
-        fps=video.sampling.fps,
-        do_sample_frames=True,
-        cap_pixels_per_frame=False,
-    )
-
-
-def whole_reference(transformers, processor):
-    """Hugging Face's processor of text, images and videos."""
-    still = processor.settings
-    images = transformers.Qwen2VLImageProcessor(
-        patch_size=still.geometry.patch,
-        merge_size=still.geometry.merge,
-        temporal_patch_size=still.geometry.temporal,
-        size={"shortest_edge": still.geometry.min_pixels, "longest_edge": still.geometry.max_pixels},
-        image_mean=list(still.normalisation.mean),
-        image_std=list(still.normalisation.std),
-    )
-    tokenizer = transformers.AutoTokenizer.from_pretrained(packaged_file().parent)
-    whole = getattr(transformers, f"{STEMS[type(processor)]}Processor")
-    return whole(images, tokenizer, video_reference(transformers, processor))
-
-
 def metadata(frames: np.ndarray, fps: float) -> dict:
-    return {"total_num_frames": len(frames), "fps": fps, "height": frames.shape[1], "width": frames.shape[2]}
+    return Film(frames, fps).metadata
 
 
 def sampled(processor, frames: np.ndarray, fps: float):
@@ -139,71 +115,58 @@ def test_features_and_grids_of_videos_are_bit_equal(transformers, record_propert
 @pytest.mark.parametrize("cls", FAMILIES.values(), ids=FAMILIES)
 def test_prompts_of_images_and_videos_are_equal_to_the_last_position(transformers, cls):
     """C030, C043, C044, C047: ids, features, grids, seconds and M-RoPE positions of whole prompts."""
-    import torch
-
     processor = cls(ModelSource("any"))
-    theirs = whole_reference(transformers, processor)
-    model = model_of(transformers, processor)
     pictures = [noise(40, 60), noise(100, 90, seed=1)]
     films = [film(9, 70, 90), film(6, 112, 56, seed=2), film(24, 56, 56, seed=3)]
     rates = [2.0, 30000 / 1001, 12.0]
-    picture, video = "<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|><|video_pad|><|vision_end|>"
     for text, stills, moving in (
-        (f"Look:\n{video} what is it?", [], [0]),
-        (f"{picture}A {video} b\n\n{picture}{video}{video}", [0, 1], [0, 1, 2]),
-        (f"{video}{picture} and {video}, then", [1], [2, 1]),
+        (f"Look:\n{VIDEO} what is it?", [], [0]),
+        (f"{PICTURE}A {VIDEO} b\n\n{PICTURE}{VIDEO}{VIDEO}", [0, 1], [0, 1, 2]),
+        (f"{VIDEO}{PICTURE} and {VIDEO}, then", [1], [2, 1]),
     ):
-        expected = theirs(
-            text=[text],
-            images=[pictures[number] for number in stills] or None,
-            videos=[films[number] for number in moving],
-            video_metadata=[metadata(films[number], rates[number]) for number in moving],
-            return_tensors="pt",
-        )
-        media = [image(pictures[number]) for number in stills]
-        media += [sampled(processor, films[number], rates[number]) for number in moving]
-        output = run_processor(processor, media, text=text)
+        taken = [Film(films[number], rates[number]) for number in moving]
+        request = Request(text, [pictures[number] for number in stills], taken)
 
-        assert output.input_ids.tolist() == expected["input_ids"][0].tolist()
-        values = b"".join(item.feature.array.tobytes() for item in output.items if item.modality == "video")
-        assert values == expected["pixel_values_videos"].numpy().tobytes()
-        told = [item.model_specific for item in output.items if item.modality == "video"]
-        assert [one["video_grid_thw"] for one in told] == expected["video_grid_thw"].tolist()
-        names = {"image_grid_thw", "video_grid_thw", "second_per_grid_ts"} & set(expected)
-        if "second_per_grid_ts" in names:
-            assert [one["second_per_grid_ts"] for one in told] == pytest.approx(
-                torch.as_tensor(expected["second_per_grid_ts"]).tolist()
-            )
-        mrope, delta = type_of(transformers, processor).get_rope_index(
-            model, expected["input_ids"], expected["mm_token_type_ids"], **{name: expected[name] for name in names}
-        )
-        assert np.array_equal(output.positions.mrope, mrope[:, 0].numpy())
-        assert output.positions.delta == delta.item()
+        assert differences(transformers, processor, request, prepared(processor, request)) == []
 
 
-def type_of(transformers, processor):
-    """The model whose positions are the reference."""
-    module = MODULES[type(processor)]
-    models = getattr(transformers.models, module)
-    return getattr(getattr(models, f"modeling_{module}"), f"{STEMS[type(processor)]}Model")
+@pytest.mark.parametrize("cls", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_pixels": 30_000}, {"min_pixels": 200_000}, {"min_pixels": 150_000, "max_pixels": 180_000}],
+    ids=["largest", "smallest", "both"],
+)
+def test_a_request_has_limits_of_its_own_for_videos(transformers, cls, limits):
+    """Each alone and both together, of videos and not of the picture beside them; and the next request has none."""
+    processor = cls(ModelSource("any"))
+    limits = {f"multimodal_video_{name}": value for name, value in limits.items()}
+    plain = Request(f"{PICTURE}{VIDEO}", [noise(100, 90)], [Film(film(5, 120, 160), 2.0)])
+    request = replace(plain, limits=limits)
+    before, output, after = (prepared(processor, one) for one in (plain, request, plain))
+
+    assert differences(transformers, processor, request, output) == []
+    assert differences(transformers, processor, plain, after) == []
+    grids = [one.items[1].model_specific["video_grid_thw"] for one in (before, output, after)]
+    assert grids[0] == grids[2] != grids[1]
 
 
-def model_of(transformers, processor):
-    """As much of it as positions need, with our positions a second."""
-    config = getattr(transformers, f"{STEMS[type(processor)]}Config")()
-    if processor.settings.tokens_per_second is not None:
-        config.vision_config.tokens_per_second = processor.settings.tokens_per_second
-    place = type_of(transformers, processor).get_vision_position_ids
-    return SimpleNamespace(config=config, get_vision_position_ids=lambda *a, **k: place(None, *a, **k))
+def test_more_pixels_of_a_video_than_the_model_takes_are_refused():
+    """A caller may not make a small clip into a large one at everybody's cost."""
+    processor = Qwen2VL(ModelSource("any"))
+    most = processor.settings.video.geometry.max_pixels
+    request = Request(VIDEO, [], [Film(film(4, 56, 56), 2.0)], {"multimodal_video_max_pixels": most + 1})
+
+    with pytest.raises(Rejected, match=f"video_max_pixels is {most + 1}; the model takes at most {most}"):
+        prepared(processor, request)
 
 
 def test_video_settings_that_hugging_face_saved_are_read_as_they_were_meant(transformers, tmp_path):
     """A whole processor as version 5.24.0 writes it, for each model."""
     for cls in FAMILIES.values():
         processor = cls(ModelSource("any"))
-        folder = tmp_path / STEMS[cls]
+        folder = tmp_path / STEMS[name_of(processor)]
         whole_reference(transformers, processor).save_pretrained(folder)
-        getattr(transformers, f"{STEMS[cls]}Config")().save_pretrained(folder)
+        getattr(transformers, f"{STEMS[name_of(processor)]}Config")().save_pretrained(folder)
 
         settings = cls(ModelSource("any", folder)).settings
 
