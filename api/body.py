@@ -84,7 +84,7 @@ class _Table:
         return cls(
             media={kind: _column(value, f"{kind}_data", prompts, limits) for kind, value in fields},
             extensions=columns.extension_maps(body, prompts, limits),
-            rids=columns.rids(parsed.rid, prompts),
+            rids=columns.rids(parsed.rid, prompts, limits),
             samplings=columns.samplings(parsed.sampling_params, prompts),
             hashes=columns.hashes(parsed.mm_hashes, prompts),
         )

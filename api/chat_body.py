@@ -81,7 +81,7 @@ def read_chat(raw: bytes, limits: Limits) -> ChatCall:
     chat = Chat(messages, parsed.tools, parsed.chat_template_kwargs or {})
     extensions.check_carried(chat.as_map(), "messages")
     [carried] = columns.extension_maps(body, None, limits)
-    [rid] = columns.rids(parsed.rid, None)
+    [rid] = columns.rids(parsed.rid, None, limits)
     incoming = Incoming(
         prompt=Prompt(chat=chat),
         sources=sources,

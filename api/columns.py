@@ -15,7 +15,7 @@ from api.schema import json_type
 from forebay import extensions
 from forebay.errors import Rejected
 
-_RID = re.compile(r"[\x21-\x7e]{1,128}")
+_RID = re.compile(r"[\x21-\x7e]+")
 
 
 def length_mismatch(name: str, length: int, prompts: int) -> Rejected:
@@ -53,7 +53,7 @@ def _column(name: str, value: Any, prompts: int, limits: Limits) -> Sequence[Any
     return [value] * prompts
 
 
-def rids(given: str | list[str] | None, prompts: int | None) -> list[str | None]:
+def rids(given: str | list[str] | None, prompts: int | None, limits: Limits) -> list[str | None]:
     """The id of each prompt; one for a whole batch is numbered.
 
     Raises:
@@ -62,27 +62,29 @@ def rids(given: str | list[str] | None, prompts: int | None) -> list[str | None]
     if prompts is None:
         if isinstance(given, list):
             raise Rejected("invalid_rid", f"rid: a list of {len(given)} for a single request", param="rid")
-        return [_rid(given, "rid")]
+        return [_rid(given, "rid", limits)]
     if not given:
         return [None] * prompts
     if isinstance(given, str):
-        return [_rid(f"{given}_{number}", "rid") for number in range(prompts)]
+        return [_rid(f"{given}_{number}", "rid", limits) for number in range(prompts)]
     if len(given) != prompts:
         raise length_mismatch("rid", len(given), prompts)
+    own = [_rid(rid, f"rid[{number}]", limits) for number, rid in enumerate(given)]
     twice = sorted(rid for rid, count in Counter(given).items() if count > 1 and rid)
     if twice:
         raise Rejected("duplicate_rid", f"rid: {', '.join(map(repr, twice[:10]))} stand there twice", param="rid")
-    return [_rid(rid, f"rid[{number}]") for number, rid in enumerate(given)]
+    return own
 
 
-def is_rid(text: str) -> bool:
+def is_rid(text: str, limits: Limits) -> bool:
     """Whether a request may be called so. HTTP clients take ``.`` and ``..`` out of a path, however it is written."""
-    return _RID.fullmatch(text) is not None and text not in (".", "..")
+    return len(text) <= limits.rid_length and _RID.fullmatch(text) is not None and text not in (".", "..")
 
 
-def _rid(rid: str | None, param: str) -> str | None:
-    if rid and not is_rid(rid):
-        message = f"{param} must be 1 to 128 printable ASCII characters without spaces, got {len(rid)} characters"
+def _rid(rid: str | None, param: str, limits: Limits) -> str | None:
+    if rid and not is_rid(rid, limits):
+        wanted = f"1 to {limits.rid_length} printable ASCII characters without spaces"
+        message = f"{param} must be {wanted}, got {len(rid)} characters"
         raise Rejected("invalid_rid", message, param=param)
     return rid or None
 

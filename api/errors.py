@@ -19,7 +19,7 @@ from forebay.errors import Failed, Problem, Rejected
 
 log = logging.getLogger(__name__)
 
-_CALL_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_OWN_ID, _CALL_ID = re.compile(r"[\x21-\x7e]+"), re.compile(r"[\x21-\x7e]{1,128}")
 _CLIENT_CLOSED = 499  # nginx' code for it; nobody receives it
 
 
@@ -88,5 +88,7 @@ class RequestIds:
 
 def _id_of(scope: Scope) -> str:
     own = scope.get("state", {}).get("rid") or ""
+    if _OWN_ID.fullmatch(own):
+        return str(own)
     given = Headers(scope=scope).get("x-request-id", "")
-    return next((one for one in (own, given) if _CALL_ID.fullmatch(one)), secrets.token_hex(16))
+    return given if _CALL_ID.fullmatch(given) else secrets.token_hex(16)

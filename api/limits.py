@@ -19,6 +19,7 @@ class Limits:
         prompts: in a batch.
         items: of media, in one request.
         by_modality: of media of one kind, in one request.
+        rid_length: characters of a request's id.
         broadcast_bytes: that one item may become when every request of a batch gets it.
         extension_bytes: of a request's extension map, packed.
         extension_depth: of its values.
@@ -28,6 +29,7 @@ class Limits:
     prompts: int = 4096
     items: int = 64
     by_modality: Mapping[Modality, int] = field(default_factory=dict)
+    rid_length: int = 128
     broadcast_bytes: int = 64 << 20
     extension_bytes: int = MAX_BYTES
     extension_depth: int = MAX_DEPTH

@@ -71,6 +71,8 @@ class ApiSettings(SharedSettings):
     """Most prompts in a batch."""
     max_items: int = setting("FOREBAY_MAX_ITEMS", whole_number(1), 64)
     """Most media items in one request."""
+    max_rid_length: int = setting("FOREBAY_MAX_RID_LENGTH", whole_number(1), 128)
+    """Most characters of a request's id."""
     limit_mm: Mapping[Modality, int] = setting("FOREBAY_LIMIT_MM", read_limit_mm, dict)
     """Most items of a modality in one request, such as ``image=8,video=1``."""
     max_extension_bytes: int = setting("FOREBAY_MAX_EXTENSION_BYTES", read_size, MAX_BYTES)
@@ -132,6 +134,7 @@ class ApiSettings(SharedSettings):
             prompts=self.max_prompts,
             items=self.max_items,
             by_modality=self.limit_mm,
+            rid_length=self.max_rid_length,
             broadcast_bytes=self.max_item_bytes,
             extension_bytes=self.max_extension_bytes,
             extension_depth=self.max_extension_depth,

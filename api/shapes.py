@@ -13,6 +13,7 @@ from api.schema import json_type
 from forebay.errors import Rejected
 from forebay.features import Modality
 
+_DEEPEST = 4  # an item, its list of frames, a frame, its URL
 Column = Sequence[Sequence[tuple[Any, str]]]
 """For each prompt its items as they came, each with its place in the body."""
 
@@ -79,13 +80,14 @@ def _check_broadcast(value: Any, name: str, prompts: int, limits: Limits) -> Non
         raise Rejected("broadcast_too_large", message, param=name, status=413)
 
 
-def _characters(value: Any) -> int:
-    """Of what a value says, whatever its shape."""
-    if isinstance(value, dict):
-        return sum(_characters(value.get(key)) for key in ("url", "frames", "feature", "data"))
-    if isinstance(value, list):
-        return sum(map(_characters, value))
-    return len(value) if isinstance(value, str) else 0
+def _characters(value: Any, depth: int = _DEEPEST) -> int:
+    """Of what a value says. What is nested deeper than any item is none, and is told so when its turn comes."""
+    if isinstance(value, str):
+        return len(value)
+    if not depth:
+        return 0
+    inner = [value.get(key) for key in ("url", "frames", "feature", "data")] if isinstance(value, dict) else value
+    return sum(_characters(one, depth - 1) for one in inner) if isinstance(inner, list) else 0
 
 
 def sources(items: Sequence[tuple[Any, str]], modality: Modality) -> list[Source]:

@@ -5,7 +5,12 @@ Neither uvicorn nor its parser has one, and nobody's key is known before all of 
 
 from __future__ import annotations
 
+import json
+import secrets
+
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from forebay.errors import Problem
 
 LAST_WORD_S = 1.0  # what is on its way comes within that
 MOST_HEAD_BYTES = 64 << 10  # a key, an id and a long path are a few hundred
@@ -40,6 +45,19 @@ class BoundedHead(HttpToolsProtocol):
         self._head_bytes += len(data)
         if self._head_bytes > MOST_HEAD_BYTES:
             self.send_400_response(f"The head of a request may have {MOST_HEAD_BYTES} bytes.")
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, in the shape of every other error; no route and no middleware ever sees it."""
+        body = json.dumps(Problem("invalid_http", msg, 400).body(None)).encode()
+        head = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "connection": "close",
+            "x-request-id": secrets.token_hex(16),
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{lines}\r\n".encode() + body)
+        self.transport.close()
 
 
 class LastWord(BoundedHead):

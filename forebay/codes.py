@@ -45,6 +45,7 @@ CODES: dict[str, Code] = {
     ),
     "request_not_found": Code(404, "No request has that id, or it ended long ago.", "Results are kept ten minutes."),
     "no_events": Code(409, "The request is answered on its own connection.", "Use `POST /v1/requests`."),
+    "invalid_http": Code(400, "What came is no HTTP request, or its head is too long.", "The bound is told."),
     "not_found": Code(404, "There is no such path, or it is switched off.", "`/docs` lists those there are."),
     "method_not_allowed": Code(405, "The path does not take that method.", "`Allow` names those it takes."),
     # who asks

@@ -54,15 +54,37 @@ class Failed(ForebayError):
         self.retry_after_s = retry_after_s
 
 
+# A caller's own names and values may be megabytes. The numbers stand at either end of a sentence, and stay.
+MOST_MESSAGE, MOST_PARAM = 600, 120
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning and the end of a text, together at most so many characters."""
+    if len(text) <= most:
+        return text
+    tail = most // 3
+    return f"{text[: most - tail - 3]} … {text[-tail:]}"
+
+
+def _readable(text: str, most: int) -> str:
+    """What JSON can carry in any case: a caller's name may hold half a character."""
+    return shortened(text, most).encode("utf-8", "replace").decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error as it travels through the record and to the caller."""
+    """An error as it travels through the record and to the caller, who reads no more of what he sent than a little."""
 
     code: str
     message: str
     status: int
     param: str | None = None
     retry_after_s: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _readable(self.message, MOST_MESSAGE))
+        if self.param is not None:
+            object.__setattr__(self, "param", _readable(self.param, MOST_PARAM))
 
     @property
     def type(self) -> str:
@@ -79,11 +101,12 @@ class Problem:
         return cls("internal_error", "an internal error stopped this request; the log has it under this rid", 500)
 
     def as_map(self) -> dict[str, Any]:
-        return {"code": self.code, "message": self.message, "status": self.status, "param": self.param}
+        told = {"code": self.code, "message": self.message, "status": self.status, "param": self.param}
+        return told if self.retry_after_s is None else {**told, "retry_after_s": self.retry_after_s}
 
     @classmethod
     def from_map(cls, data: Mapping[str, Any]) -> Problem:
-        return cls(data["code"], data["message"], data["status"], data.get("param"))
+        return cls(data["code"], data["message"], data["status"], data.get("param"), data.get("retry_after_s"))
 
     def body(self, rid: str | None) -> dict[str, Any]:
         """The JSON body that a caller receives."""

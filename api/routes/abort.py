@@ -42,6 +42,6 @@ async def abort(request: Request) -> Response:
             asked = texts(await context.redis.zrange(context.keys.asked(tenant.name), 0, -1))
         for rid in asked:
             await context.submission.cancel(rid)
-    elif body.rid and is_rid(body.rid):  # any other text is no request's
+    elif body.rid and is_rid(body.rid, context.settings.limits):  # any other text is no request's
         await context.submission.cancel(tenant.inside(body.rid))
     return Response(status_code=200)

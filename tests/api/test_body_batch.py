@@ -218,6 +218,12 @@ def test_ids_that_cannot_be_refuse_the_call(rid, said):
     assert said in refused(text=["a", "b", "c"], rid=rid).message
 
 
+def test_the_length_of_an_id_is_the_deployments_to_say():
+    """C059: 128 by default."""
+    assert read(text="a", rid="x" * 200, limits=Limits(rid_length=200)).slots[0].rid == "x" * 200
+    assert "must be 1 to 3 printable" in refused(text="a", rid="abcd", limits=Limits(rid_length=3)).message
+
+
 def test_sampling_is_for_all_or_for_each():
     """By position; a number of its own of answers for each."""
     call = read(text=["a", "b"], sampling_params=[{"max_new_tokens": 1, "n": 2}, {}])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import socket
 from collections.abc import AsyncIterator
 
@@ -98,6 +100,23 @@ async def test_a_head_without_end_is_refused(port, parts):
 async def test_everything_else_is_read_as_ever(port, parts, answers):
     """A body has bounds of its own; a trailer means nothing."""
     assert (await say(port, *parts, answers=answers)).count(OK) == answers
+
+
+@pytest.mark.parametrize("part", [b"NO HTTP\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"])
+async def test_what_is_no_http_is_told_so_in_the_shape_of_every_error(port, part):
+    """With an id, as every response has."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(part)
+    async with asyncio.timeout(5):
+        said = await reader.read()
+    writer.close()
+
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert said.startswith(REFUSED)
+    assert re.search(rb"\r\nx-request-id: [0-9a-f]{32}(\r\n|$)", head)
+    error = json.loads(body)["error"]
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_http", None)
+    assert error["message"]
 
 
 async def test_a_connection_that_has_just_come_is_answered_though_the_server_stops(server, port):

@@ -1,9 +1,11 @@
 """Errors as they travel: whose fault, which code, and nothing of the inside."""
 
+import json
+
 import pytest
 
 from forebay import ConfigurationError, Failed, ForebayError, Rejected, State
-from forebay.errors import Problem
+from forebay.errors import MOST_MESSAGE, MOST_PARAM, Problem
 from forebay.states import ENDS, WAY
 
 
@@ -39,10 +41,28 @@ def test_what_nobody_foresaw_tells_the_caller_nothing_of_its_inside(error):
     assert str(error) not in problem.message
 
 
-@pytest.mark.parametrize("problem", [Problem("a", "b", 400, "c"), Problem("a", "b", 503)])
+@pytest.mark.parametrize("problem", [Problem("a", "b", 400, "c"), Problem("a", "b", 503, retry_after_s=5)])
 def test_a_problem_survives_the_record(problem):
     """What the record keeps is what the caller reads."""
     assert Problem.from_map(problem.as_map()) == problem
+
+
+def test_a_caller_reads_little_of_what_he_sent():
+    """The numbers at either end of the sentence stay."""
+    problem = Problem.of(Rejected("a", f"multimodal_{'k' * 10**6} has 3 entries for 2 prompts", param="p" * 10**6))
+
+    assert len(problem.message) <= MOST_MESSAGE
+    assert problem.message.startswith("multimodal_kkk")
+    assert problem.message.endswith("kkk has 3 entries for 2 prompts")
+    assert len(problem.param) <= MOST_PARAM
+
+
+def test_half_a_character_of_a_callers_name_does_not_stop_the_answer():
+    """JSON is UTF-8, which has no surrogates."""
+    problem = Problem.of(Rejected("a", "multimodal_\ud800 is bad", param="multimodal_\ud800"))
+
+    assert json.dumps(problem.body(None), ensure_ascii=False).encode()
+    assert (problem.message, problem.param) == ("multimodal_? is bad", "multimodal_?")
 
 
 @pytest.mark.parametrize(
