@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from api.answers import EndedBadly
 from api.fetch.budget import Budget
@@ -21,24 +23,32 @@ from api.settings import ApiSettings
 from api.tasks import end
 from api.uploads import Uploads
 from forebay.errors import Failed, Problem, Rejected
+from forebay.states import State
 from forebay.task import Kind, Task, TaskBody, seal
 from handoff.connection import AsyncClient
 from handoff.moves import LOG, Accepted, Admit, End, Excess, Fence, Limit, Moves
+from handoff.record import read_async
 from handoff.requeue import queue_entry
 from handoff.scripts import perform_async
 
+_LOOK_S = 0.25  # between two looks at a request whose media are fetched and which nobody watches
 _SOON_S = 1  # when a tenant whose requests are under way may try again: some end every second
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A request that is on its way: the caller's id of it, and the tier's."""
+    """A request that is on its way: the caller's id of it, and the tier's.
+
+    Attributes:
+        state: ``queued``, or the end that came while its media were fetched.
+    """
 
     rid: str
     inside: str
     token: str
     model: str
     deadline_ms: int
+    state: str = State.QUEUED
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +85,24 @@ class Submission:
             Failed: no worker, no room, or no Redis.
         """
         async with self._accepted(incoming, kind, LOG) as (submitted, task):
-            await self._enqueue(submitted, task)
-        return submitted
+            await self._enqueue_until(partial(self._end_of, submitted), submitted, task)
+        return submitted if task.is_queued else replace(submitted, state=await self._state_of(submitted))
+
+    async def _end_of(self, submitted: Submitted) -> None:
+        """Wait until a request that nobody watches has an end: somebody cancels it, or its time is over."""
+        while await self._state_of(submitted) == State.ACCEPTED:  # noqa: ASYNC110 - the record is in Redis
+            await asyncio.sleep(_LOOK_S)
+
+    async def _state_of(self, submitted: Submitted) -> str:
+        found = await read_async(self.redis, self.moves.keys, submitted.inside)
+        return str(found.state) if found is not None and found.token == submitted.token else State.CANCELLED
 
     @asynccontextmanager
     async def watched(self, incoming: Incoming, kind: Kind) -> AsyncIterator[tuple[Submitted, Watch]]:
         """Send a request on its way and watch it. Leaving early cancels it."""
         async with self._accepted(incoming, kind, self.replies.name) as (submitted, task):
             with self.replies.watch(submitted.inside, submitted.token) as watch:
-                await self._enqueue_unless_ended(submitted, task, watch)
+                await self._enqueue_until(watch.arrived.wait, submitted, task)
                 yield submitted, watch
 
     async def cancel(self, inside: str, token: str = "") -> str:
@@ -139,13 +158,14 @@ class Submission:
             raise _refusal(accepted, rid, admit.max_live)
         return Submitted(rid, admit.rid, admit.token, model, accepted.deadline_ms)
 
-    async def _enqueue_unless_ended(self, submitted: Submitted, task: _Prepared, watch: Watch) -> None:
+    async def _enqueue_until(
+        self, ended: Callable[[], Coroutine[Any, Any, Any]], submitted: Submitted, task: _Prepared
+    ) -> None:
         """Queue a request; while its media are fetched it may be cancelled, or its deadline may pass."""
         if task.gathering.has_all:
             await self._enqueue(submitted, task)
             return
-        queuing = asyncio.ensure_future(self._enqueue(submitted, task))
-        ending = asyncio.ensure_future(watch.arrived.wait())
+        queuing, ending = asyncio.create_task(self._enqueue(submitted, task)), asyncio.create_task(ended())
         try:
             await asyncio.wait({queuing, ending}, return_when=asyncio.FIRST_COMPLETED)
             if queuing.done():
@@ -175,6 +195,7 @@ class Submission:
             size_bytes=gathering.size_bytes,
         )
         moved = await perform_async(self.redis, move)
+        task.is_queued = moved.ok
         if not moved.ok and moved.state not in ("cancelled", "expired"):  # such a request has its end already
             raise Failed("not_queued", "the request could not be queued", status=503, retry_after_s=1)
 
@@ -183,7 +204,7 @@ class Submission:
         await perform_async(self.redis, move)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Prepared:
     """A request that lacks what is to be fetched, and its place on a queue."""
 
@@ -191,6 +212,7 @@ class _Prepared:
     kind: Kind
     gathering: Gathering
     node: str
+    is_queued: bool = False
 
 
 def _body(incoming: Incoming, kind: Kind, media: Sequence[Gathered]) -> TaskBody:

@@ -50,9 +50,8 @@ async def create(request: Request) -> Response:
 
 
 async def _create(context: Context, incoming: Incoming) -> list[dict[str, Any]]:
-    submitted = await context.submission.submit(incoming, Kind.GENERATE)
-    body = {"rid": submitted.rid, "state": "queued", "model": submitted.model, "deadline_ms": submitted.deadline_ms}
-    return [body]
+    sent = await context.submission.submit(incoming, Kind.GENERATE)
+    return [{"rid": sent.rid, "state": sent.state, "model": sent.model, "deadline_ms": sent.deadline_ms}]
 
 
 @router.get(

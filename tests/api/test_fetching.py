@@ -130,6 +130,30 @@ async def test_a_request_can_end_while_its_media_are_fetched(open_to_loopback, c
     assert way.live() == []
 
 
+@pytest.mark.parametrize(("seconds", "state"), [(60, "cancelled"), (0.5, "expired")])
+async def test_a_request_that_nobody_waits_for_can_end_while_its_media_are_fetched(
+    open_to_loopback, client, keys, way, seconds, state
+):
+    """C096: the fetch ends with it, and whoever sent it is told how it stands."""
+    announce(client, keys)
+    async with AsyncExitStack() as stack:
+        there = await stack.enter_async_context(listening({"/": SLOW}))
+        app = await stack.enter_async_context(started(open_to_loopback(there.port)))
+        async with talking_to(app) as http:
+            body = {"text": "Hi", "rid": "r1", "image_data": there.url(), "timeout_s": seconds}
+            call = asyncio.ensure_future(http.post("/v1/requests", json=body))
+            await until(lambda: there.connections and way.live() == ["r1"])
+            if state == "cancelled":
+                assert (await http.delete("/v1/requests/r1")).status_code == 200
+            async with asyncio.timeout(10):
+                answer = await call
+
+    assert (answer.status_code, answer.json().get("state")) == ((202, state) if state == "cancelled" else (504, None))
+    assert way.state("r1") == ("cancelled" if state == "cancelled" else "failed")
+    assert way.messages(lane="interactive") == []
+    assert way.live() == []
+
+
 async def test_urls_can_be_switched_off(settings, client, keys):
     """Then every one of them is a 400."""
     announce(client, keys)
