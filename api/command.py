@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import signal
 import socket
 import sys
@@ -32,10 +33,17 @@ def api(host: str | None, port: str | None, redis: str | None) -> None:
         settings = load(ApiSettings, overrides)
         logs.set_up("api", settings.log_level)
         require(settings.redis_url)
+        _allow_connections()
         listening = _listen(settings)
         host = str(listening.getsockname()[0])
         check_exposure(host, has_keys=settings.api_keys is not None, is_allowed=settings.allow_open)
         sys.exit(_serve(settings, listening))
+
+
+def _allow_connections() -> None:
+    """As many open files as this process may have: a caller who waits holds a connection, and 1024 are soon reached."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _listen(settings: ApiSettings) -> socket.socket:

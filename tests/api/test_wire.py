@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -146,3 +148,19 @@ async def test_a_silent_connection_does_not_hold_up_the_stop(server, port, monke
     async with asyncio.timeout(5):
         assert await reader.read() == b""
     writer.close()
+
+
+def test_an_api_process_may_hold_as_many_connections_as_the_system_lets_it():
+    """Shells hand 1024 files on, and every caller who waits has one."""
+    program = """
+import resource
+from api.command import _allow_connections
+
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+_allow_connections()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stderr
