@@ -305,37 +305,72 @@ def test_the_limits_of_the_map_are_settings():
 # the law
 
 
-PROMPTS = 3
+MOST = 5
 ITEM = st.one_of(st.just("A"), st.just("B"), st.just({"url": "C"}), st.none())
 ROW = st.lists(ITEM, max_size=3)
-MEDIA = st.one_of(
-    st.none(), st.just([]), st.just("S"), st.just({"url": "S"}),
-    st.lists(ITEM, min_size=PROMPTS, max_size=PROMPTS),
-    st.lists(st.one_of(st.none(), ROW), min_size=PROMPTS, max_size=PROMPTS),
-)  # fmt: skip
 VALUE = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=2)),
     lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=2), inner, max_size=2)),
     max_leaves=4,
 )
-COLUMN = st.one_of(
-    VALUE.filter(lambda one: not isinstance(one, list) or not one), st.lists(VALUE, min_size=3, max_size=3)
-)
+HASHES = st.lists(st.sampled_from(["00", "ff"]), max_size=3)
+MEDIA, EXTENSIONS = ("image_data", "video_data", "audio_data"), ("multimodal_a", "multimodal_b")
+
+
+@st.composite
+def batches(draw):
+    """A batch in any shape, and the names of its columns that are of another length."""
+    prompts = draw(st.integers(1, MOST))
+    wrong = draw(st.sets(st.sampled_from([*MEDIA, *EXTENSIONS, "sampling_params", "rid", "mm_hashes"]), max_size=1))
+
+    def column(name, inner):
+        length = draw(st.integers(1, MOST + 1).filter(lambda one: one != prompts)) if name in wrong else prompts
+        return st.lists(inner, min_size=length, max_size=length)
+
+    def of(name, inner, *others):
+        return draw(column(name, inner) if name in wrong else st.one_of(column(name, inner), *map(st.just, others)))
+
+    batch = {"text": draw(st.lists(st.sampled_from(["a", "b"]), min_size=prompts, max_size=prompts))}
+    for name in MEDIA:
+        rows = draw(st.sampled_from([ITEM, st.one_of(st.none(), ROW)]))
+        batch[name] = of(name, rows, None, [], "S", {"url": "S"})
+    for name in EXTENSIONS:
+        broadcast = draw(VALUE.filter(lambda one: not isinstance(one, list) or not one))
+        batch[name] = of(name, VALUE, broadcast)
+    batch["sampling_params"] = of(
+        "sampling_params", st.sampled_from([{"n": 1}, {}, {"max_new_tokens": 4}]), None, {"n": 2, "x": 1}
+    )
+    batch["mm_hashes"] = of("mm_hashes", HASHES, None)
+    batch["rid"] = "r" if draw(st.booleans()) else None
+    if "rid" in wrong or draw(st.booleans()):
+        batch["rid"] = [f"x{number}" for number in range(prompts + ("rid" in wrong))]
+    return batch, wrong
 
 
 def alone(batch: Mapping[str, Any], number: int) -> dict[str, Any]:
     """The reference: what a caller would send for one prompt of a batch."""
-    single = {"text": batch["text"][number]}
-    for name in ("image_data", "audio_data"):
+    single: dict[str, Any] = {"text": batch["text"][number]}
+    for name in (*MEDIA, *EXTENSIONS):
         value = batch[name]
         single[name] = value[number] if isinstance(value, list) and value else value
-    for name in ("multimodal_a", "multimodal_b"):
-        value = batch[name]
-        single[name] = value[number] if isinstance(value, list) and value else value
-    sampling, rid = batch["sampling_params"], batch["rid"]
+    sampling, rid, hashes = batch["sampling_params"], batch["rid"], batch["mm_hashes"]
     single["sampling_params"] = sampling[number] if isinstance(sampling, list) else sampling
+    single["mm_hashes"] = hashes[number] if hashes else None
     single["rid"] = rid[number] if isinstance(rid, list) else (f"{rid}_{number}" if rid else None)
     return single
+
+
+def split(batch: Mapping[str, Any], number: int) -> Incoming:
+    """The reference's request, by its own arithmetic for what is plainest: items, hashes, extensions, answers, id."""
+    single = alone(batch, number)
+    made = read(**single).only
+    items = {name: single[name] if isinstance(single[name], list) else [single[name]] for name in MEDIA}
+    texts = [one["url"] if isinstance(one, dict) else one for name in MEDIA for one in items[name] if one is not None]
+    assert [source.text for source in made.sources] == texts
+    assert made.caller_hashes == tuple(single["mm_hashes"] or ())
+    assert made.extensions == {name: single[name] for name in EXTENSIONS if single[name] is not None}
+    assert (made.samples, made.rid) == ((single["sampling_params"] or {}).get("n", 1), single["rid"])
+    return made
 
 
 def plain(incoming: Incoming) -> Incoming:
@@ -343,23 +378,17 @@ def plain(incoming: Incoming) -> Incoming:
     return replace(incoming, sources=tuple(replace(one, param="") for one in incoming.sources))
 
 
-@given(
-    batch=st.fixed_dictionaries(
-        {
-            "text": st.lists(st.sampled_from(["a", "b"]), min_size=PROMPTS, max_size=PROMPTS),
-            "image_data": MEDIA,
-            "audio_data": MEDIA,
-            "multimodal_a": COLUMN,
-            "multimodal_b": COLUMN,
-            "sampling_params": st.one_of(
-                st.none(), st.just({"n": 2, "x": 1}), st.just([{"n": 1}, {}, {"max_new_tokens": 4}])
-            ),
-            "rid": st.one_of(st.none(), st.just("r"), st.just(["x", "y", "z"])),
-        }
-    )
-)
-def test_a_prompt_of_a_batch_is_asked_for_as_if_it_had_been_sent_alone(batch):
-    """Whatever the shapes, and for every column."""
+@given(generated=batches())
+def test_a_prompt_of_a_batch_is_asked_for_as_if_it_had_been_sent_alone(generated):
+    """Whatever the shapes, and for every column; one that is too short or too long is named, with both lengths."""
+    batch, wrong = generated
+    prompts = len(batch["text"])
+    if wrong:
+        [name] = wrong
+        message = refused(**batch).message
+        assert message == f"{name}: list length {len(batch[name])} does not match batch size {prompts}"
+        return
+
     slots = read(**batch).slots
 
-    assert [plain(slot) for slot in slots] == [plain(read(**alone(batch, n)).only) for n in range(PROMPTS)]
+    assert [plain(slot) for slot in slots] == [plain(split(batch, number)) for number in range(prompts)]
