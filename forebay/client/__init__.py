@@ -5,6 +5,7 @@ Any HTTP client does as well; this one knows the shapes, and sends again what ca
 
 from forebay.client.answers import Answer
 from forebay.client.asynchronous import AsyncClient
+from forebay.client.bar import progress_bar
 from forebay.client.bodies import Request, Source, encode, ready_made
 from forebay.client.errors import FileError, NotEndedError, RequestFailedError, UnreachableError
 from forebay.client.events import Ended, Event, Piece, StateReached
@@ -37,5 +38,6 @@ __all__ = [
     "UnreachableError",
     "Upload",
     "encode",
+    "progress_bar",
     "ready_made",
 ]

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 
 from forebay.cli import configuration_errors
 from forebay.client.address import DEFAULT_URL, KEY_VARIABLE, URL_VARIABLE
-from forebay.client.batch import CONCURRENCY, Progress
+from forebay.client.bar import progress_bar
+from forebay.client.batch import CONCURRENCY
 from forebay.client.errors import FileError, RequestFailedError
 from forebay.client.files import media_files
 from forebay.client.rows import Question, Row
@@ -139,7 +137,7 @@ def _send_each(client: Client, sending: Sending, question: Question, wishes: _Wi
     files = [file for path in sending.paths for file in _files(path, wishes.recursive)]
     if not files:
         raise FileError(f"{', '.join(map(str, sending.paths))}: no image, recording or video is there")
-    with _bar(len(files)) as progress:
+    with progress_bar() as progress:
         rows = client.batch(
             files, question.prompt, model=question.model, max_tokens=question.max_tokens,
             concurrency=wishes.concurrency, out=wishes.out, progress=progress,
@@ -165,17 +163,3 @@ def _show_row(row: Row, question: Question, *, as_json: bool) -> None:
         click.echo(f"{row.file}: {row.answer.text}")
     else:
         click.echo(f"{row.file}: {row.error}", err=True)
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Progress]:
-    """A bar on a terminal's standard error, which grows with each row."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with RichProgress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("asking", total=total)
-
-        def advance(row: Row, done: int, total: int, /) -> None:
-            bar.update(task, completed=done, total=total, description=Path(row.file).name)
-
-        yield advance

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import re
 
 import pytest
+from rich.console import Console
 
 from forebay import AsyncClient, Client
-from forebay.client import Answer, FileError, RequestFailedError, Row, UnreachableError
+from forebay.client import Answer, FileError, RequestFailedError, Row, UnreachableError, progress_bar
 from forebay.client.rows import Question
 from forebay.errors import Problem
 from tests.support.clients import BOTH, either
@@ -41,6 +44,20 @@ def test_rows_keep_the_order_of_their_files_whichever_ends_first(client, server,
     assert [row.file for row in rows] == list(map(str, asked))
     assert sorted(row.answer.text for row in rows if row.is_answered) == ["quick", "quick", "slow"]
     assert [type(row.error) for row in rows] == [type(None), FileError, type(None), FileError, type(None)]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_bar_shows_how_far_a_batch_has_come(client, server, files, is_terminal):
+    """On a terminal: the file that came last, and how many of how many. Nowhere else is anything drawn."""
+    server.on(CHAT, Says(chat("yes")))
+    drawn = io.StringIO()
+    console = Console(file=drawn, force_terminal=is_terminal, width=100)
+
+    with progress_bar(console) as bar:
+        client.batch(files, "What?", concurrency=1, progress=bar)
+
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn.getvalue())
+    assert ("d.png" in shown and "4/4" in shown) if is_terminal else not shown.strip()
 
 
 def test_a_broken_connection_is_its_files_own(client, server, files):
