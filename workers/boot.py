@@ -38,7 +38,7 @@ from workers.place import prepare_node
 from workers.preload import preload
 from workers.promises import check_celery, check_server
 from workers.settings import WorkerSettings
-from workers.unwanted import Watch
+from workers.unwanted import ROUND_S, Watch
 
 log = logging.getLogger(__name__)
 
@@ -128,14 +128,15 @@ def _upkeep_step(settings: WorkerSettings, offers: Offers, life: Owner) -> type[
 
         def __init__(self, parent: Any, **kwargs: Any) -> None:
             super().__init__(parent, **kwargs)
-            self._entry: Any = None
+            self._entries: list[Any] = []
 
         def start(self, parent: Any) -> None:
-            self._entry = parent.timer.call_repeatedly(nodes.ANNOUNCE_S / 2, upkeep.tick)
+            repeated = parent.timer.call_repeatedly
+            self._entries = [repeated(nodes.ANNOUNCE_S / 2, upkeep.tick), repeated(ROUND_S, upkeep.watch)]
 
         def stop(self, parent: Any) -> None:
-            if self._entry is not None:
-                self._entry.cancel()
+            for entry in self._entries:
+                entry.cancel()
 
         def shutdown(self, parent: Any) -> None:
             upkeep.close()
@@ -178,7 +179,6 @@ class Upkeep:
         pool = asdict(stats)
         nodes.announce(janitor.redis, janitor.keys, self._settings.node, "workers", {**report, "pool": pool})
         janitor.tick()
-        self._watch(janitor).look(tuple(celery_state.active_requests))
         if not self._ready:
             self._ready = True
             log.info("worker ready", extra={"node": self._settings.node, "children": self._settings.workers})
@@ -203,10 +203,17 @@ class Upkeep:
         )
         return self._janitor
 
-    def _watch(self, janitor: Janitor) -> Watch:
+    def watch(self) -> None:
+        """Stop what the children do for nobody."""
+        janitor = self._janitor
+        if janitor is None:  # nothing has begun yet, or the worker ends
+            return
         if self._watching is None:
             self._watching = Watch(janitor.redis, janitor.keys, self._settings.secret)
-        return self._watching
+        try:
+            self._watching.look(tuple(celery_state.active_requests))
+        except ForebayError as error:
+            log.warning("children are not watched", extra={"reason": str(error)})
 
     def close(self) -> None:
         """Withdraw the node's workers. Safe to call twice."""

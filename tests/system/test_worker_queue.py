@@ -157,7 +157,7 @@ def test_work_that_nobody_wants_is_stopped(node, how):
 
 
 def test_work_that_nobody_wants_and_that_hears_nothing_is_killed(node):
-    """With its child, by the next round; the message that comes back is refused by its record."""
+    """With its child, two rounds later; the message that comes back is refused by its record."""
     worker = node.started()
     children = worker.children
     node.ask("r1", Order.NEVER_RETURN)
@@ -174,14 +174,16 @@ def test_work_that_nobody_wants_and_that_hears_nothing_is_killed(node):
 
 
 def test_a_result_that_nobody_wants_any_more_is_counted_and_its_block_freed(node):
-    """Cancelled in the middle of its work."""
+    """Cancelled in the middle of its work, when nobody is there who would stop it."""
     worker = node.started()
     node.ask("r1", Order.TAKE_A_WHILE)
     node.waits_for("r1", "processing")
+    os.kill(worker.process.pid, signal.SIGSTOP)
 
     perform(node.redis, node.moves.cancel("r1"))
 
     node.wait_until(lambda: "late result dropped" in worker.output, lambda: worker.output)
+    os.kill(worker.process.pid, signal.SIGCONT)
     node.wait_until(lambda: blocks(node) == [], lambda: worker.output)
     assert node.state("r1") == "cancelled"
 

@@ -1,4 +1,4 @@
-"""Which tasks the parent stops, and how: asked once, then killed; never one that is young or wanted."""
+"""Which tasks the parent stops, and how: asked, then killed; never one that is young or wanted."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_what_is_wanted_is_left_alone(node, child):
 
 
 def test_what_was_cancelled_is_asked_first_and_then_killed(node, child):
-    """One round is its chance to give up in order."""
+    """Two rounds are its chance to give up in order."""
     request = begun(node, child)
     watching = watch(node)
     node.way.cancel("r1")
 
-    looks(watching, request, 2)  # the first time it was too young
+    looks(watching, request, 3)  # the first time it was too young, the second it was asked
     assert not is_killed(child)
     looks(watching, request, 1)
 
@@ -84,7 +84,7 @@ def test_what_is_no_longer_the_childs_is_stopped(node, child, what):
     if what == "used again":
         node.way.client.hset(record, "token", "t2")
 
-    looks(watch(node), request, 3)
+    looks(watch(node), request, 4)
 
     assert is_killed(child)
 
