@@ -15,8 +15,8 @@ from api.context import Context
 from api.doors import Doors
 from api.expiry import Expiry
 from api.fetch.dial import GuardedBackend
-from api.fetch.fetcher import PERMITS, Fetcher
-from api.fetch.hop import Hops, Proxies, Timeouts
+from api.fetch.fetcher import Fetcher
+from api.fetch.hop import Hops, Timeouts
 from api.followers import MOST, Followers
 from api.keyring import KeyRing
 from api.metrics import Metrics
@@ -79,10 +79,9 @@ def _make_context(settings: ApiSettings, metrics: Metrics) -> Context:
 
 def make_fetcher(settings: ApiSettings) -> Fetcher:
     """What fetches media for a process, by its settings."""
-    proxies = Proxies(settings.http_proxy, settings.https_proxy, settings.no_proxy)
     timeouts = Timeouts(settings.fetch_connect_s, settings.fetch_read_s)
-    hops = Hops(GuardedBackend(settings.fetch_rules), proxies, timeouts, PERMITS)
-    return Fetcher(settings.fetch_rules, hops, settings.fetch_total_s)
+    hops = Hops(GuardedBackend(settings.fetch_rules), settings.proxies, timeouts, settings.fetch_at_once)
+    return Fetcher(settings.fetch_rules, hops, settings.fetch_total_s, settings.fetch_at_once)
 
 
 @asynccontextmanager

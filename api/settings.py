@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import IPv6Network
 from pathlib import Path
+from typing import TypeVar
 
-from api.fetch.rules import FetchRules, Network, read_hosts, read_networks, read_ports
+from api.fetch.fetcher import PERMITS
+from api.fetch.patterns import read_hosts
+from api.fetch.proxies import Direct, Proxies, Proxy, read_no_proxy, read_proxy
+from api.fetch.rules import FetchRules, Network, read_networks, read_ports, read_translated
 from api.limits import Limits, read_limit_mm
 from api.routing import ReadyFor
+from forebay.errors import ConfigurationError
 from forebay.extensions import MAX_BYTES, MAX_DEPTH
 from forebay.features import Modality
 from forebay.settings import (
@@ -24,6 +30,8 @@ from forebay.settings import (
     whole_number,
 )
 from handoff.moves import Quota
+
+T = TypeVar("T")
 
 
 class MetricsAccess(StrEnum):
@@ -49,6 +57,22 @@ def read_roots(text: str) -> tuple[Path, ...]:
         if not root.is_dir():
             raise ValueError(f"{root} is no folder")
     return roots
+
+
+def in_small_letters(variable: str, read: Callable[[str], T]) -> Callable[[], T]:
+    """What a variable says that others read in small letters alone.
+
+    Raises:
+        ConfigurationError: when it is called; the value is not shown, for a password may be in it.
+    """
+
+    def found() -> T:
+        try:
+            return read(os.environ.get(variable, ""))
+        except ValueError as error:
+            raise ConfigurationError(f"{variable}=(not shown): {error}") from error
+
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +114,25 @@ class ApiSettings(SharedSettings):
     fetch_deny_hosts: tuple[str, ...] = setting("FOREBAY_FETCH_DENY_HOSTS", read_hosts, ())
     fetch_networks: tuple[Network, ...] = setting("FOREBAY_FETCH_NETWORKS", read_networks, ())
     """Networks that may be dialled although they are not public, such as ``10.1.0.0/16``."""
+    fetch_nat64: tuple[IPv6Network, ...] = setting("FOREBAY_FETCH_NAT64", read_translated, ())
+    """Prefixes of this network's translators, such as ``fd00:64::/96``, besides ``64:ff9b::/96``."""
     fetch_ports: tuple[int, ...] = setting("FOREBAY_FETCH_PORTS", read_ports, (80, 443))
     fetch_connect_s: float = setting("FOREBAY_FETCH_CONNECT_S", read_seconds, 5.0)
     fetch_read_s: float = setting("FOREBAY_FETCH_READ_S", read_seconds, 10.0)
     """Longest pause within an answer."""
     fetch_total_s: float = setting("FOREBAY_FETCH_TOTAL_S", read_seconds, 30.0)
     """For one item, with redirects and further tries."""
+    fetch_at_once: int = setting("FOREBAY_FETCH_AT_ONCE", whole_number(1), PERMITS)
+    """Most items that a process fetches side by side."""
     file_roots: tuple[Path, ...] = setting("FOREBAY_FILE_ROOTS", read_roots, ())
     """Folders below which ``file:`` URLs are read; none for nowhere."""
-    http_proxy: str = setting("HTTP_PROXY", str, lambda: os.environ.get("http_proxy", ""))
-    https_proxy: str = setting("HTTPS_PROXY", str, lambda: os.environ.get("https_proxy", ""))
-    no_proxy: str = setting("NO_PROXY", str, lambda: os.environ.get("no_proxy", ""))
+    http_proxy: Proxy | None = setting(
+        "HTTP_PROXY", read_proxy, in_small_letters("http_proxy", read_proxy), secret=True
+    )
+    https_proxy: Proxy | None = setting(
+        "HTTPS_PROXY", read_proxy, in_small_letters("https_proxy", read_proxy), secret=True
+    )
+    no_proxy: tuple[Direct, ...] = setting("NO_PROXY", read_no_proxy, in_small_letters("no_proxy", read_no_proxy))
     api_keys: Path | None = setting("FOREBAY_API_KEYS", read_file_name, None)
     """The file of API keys; without one anybody may ask."""
     allow_open: bool = setting("FOREBAY_ALLOW_OPEN", read_flag, False)
@@ -120,7 +152,12 @@ class ApiSettings(SharedSettings):
     def fetch_rules(self) -> FetchRules:
         """Where one may fetch from."""
         hosts, denied, networks = self.fetch_hosts, self.fetch_deny_hosts, self.fetch_networks
-        return FetchRules(self.fetch, hosts, denied, networks, self.fetch_ports)
+        return FetchRules(self.fetch, hosts, denied, networks, self.fetch_ports, self.fetch_nat64)
+
+    @property
+    def proxies(self) -> Proxies:
+        """Through which proxies."""
+        return Proxies(self.http_proxy, self.https_proxy, self.no_proxy)
 
     @property
     def quota(self) -> Quota:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
+import asyncio
 from collections.abc import AsyncIterator
 
 from api.fetch.budget import Budget
-from api.fetch.trouble import Trouble
+from api.fetch.inflate import Inflater, coding_of
 
-_STEP = 256 << 10  # decoded bytes at a time: what a bomb can put into memory before it is counted
-_GZIP = 16 + zlib.MAX_WBITS
-_WINDOWS = {"": None, "identity": None, "gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
+_SPARE = 1024  # of a coded content, with a 256th: by so much can coding make it longer, with a gzip header
 
 
 async def read_body(
@@ -26,18 +24,17 @@ async def read_body(
         param: which item it is.
 
     Raises:
-        Rejected: too many.
+        Rejected: too many, decoded or not.
         Trouble: an encoding that nobody asked for, or damaged content.
     """
-    if encoding not in _WINDOWS:
-        raise Trouble(f"it is encoded as {encoding[:16]!r}, which nobody asked for")
-    window = _WINDOWS[encoding]
-    if announced is not None and window is None:
-        budget.charge(param, announced, announced)
-        budget.give_back(announced)
+    coding = coding_of(encoding)
+    spare = (budget.item_limit >> 8) + _SPARE if coding else 0
+    if announced is not None:
+        budget.check(param, announced - spare, 0 if coding else announced)
+    pieces = _decoded(chunks, Inflater(coding), budget, param, spare) if coding else chunks
     found = bytearray()
     try:
-        async for piece in chunks if window is None else _inflated(chunks, window):
+        async for piece in pieces:
             budget.charge(param, len(found) + len(piece), len(piece))
             found += piece
     except BaseException:
@@ -46,16 +43,15 @@ async def read_body(
     return bytes(found)
 
 
-async def _inflated(chunks: AsyncIterator[bytes], window: int) -> AsyncIterator[bytes]:
-    """Decoded, a bounded piece at a time."""
-    inflate = zlib.decompressobj(window)
-    try:
-        async for chunk in chunks:
-            rest = chunk
-            while rest:
-                yield inflate.decompress(rest, _STEP)
-                rest = inflate.unconsumed_tail
-    except zlib.error as error:
-        raise Trouble("its compressed content is damaged") from error
-    if not inflate.eof:
-        raise Trouble("its compressed content ends too early", is_passing=True)
+async def _decoded(
+    chunks: AsyncIterator[bytes], inflater: Inflater, budget: Budget, param: str, spare: int
+) -> AsyncIterator[bytes]:
+    came = 0
+    async for chunk in chunks:
+        came += len(chunk)
+        budget.check(param, came - spare)  # a stream of empty blocks has no end, and decodes to nothing
+        for piece in inflater.feed(chunk):
+            yield piece
+            await asyncio.sleep(0)  # a chunk may decode to a thousand times itself, and others have requests too
+    for piece in inflater.end():
+        yield piece

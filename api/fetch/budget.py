@@ -15,8 +15,8 @@ class Budget:
     item_limit: int
     taken: int = 0
 
-    def charge(self, param: str, item_bytes: int, more: int) -> None:
-        """Take ``more`` bytes for an item that will then have ``item_bytes``.
+    def check(self, param: str, item_bytes: int, more: int = 0) -> None:
+        """Whether an item may have ``item_bytes``, ``more`` of which are still to be charged.
 
         Raises:
             Rejected: beyond either limit, with the numbers.
@@ -27,6 +27,14 @@ class Budget:
         if self.taken + more > self.limit:
             message = f"{param}: {item_bytes} bytes after {self.taken + more - item_bytes} of other items; the limit "
             raise Rejected("request_too_large", message + f"of a request is {self.limit}", param=param, status=413)
+
+    def charge(self, param: str, item_bytes: int, more: int) -> None:
+        """Take ``more`` bytes for an item that will then have ``item_bytes``.
+
+        Raises:
+            Rejected: beyond either limit, with the numbers.
+        """
+        self.check(param, item_bytes, more)
         self.taken += more
 
     def give_back(self, size: int) -> None:

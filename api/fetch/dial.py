@@ -10,7 +10,8 @@ from typing import Any
 
 import httpcore
 
-from api.fetch.rules import FetchRules, is_ip
+from api.fetch.names import is_ip, unbracketed
+from api.fetch.rules import FetchRules
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -29,13 +30,50 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
-class GuardedBackend(httpcore.AsyncNetworkBackend):
+class OpenBackend(httpcore.AsyncNetworkBackend):
+    """Connects wherever it is told to: to a proxy, which the deployment has named."""
+
+    def __init__(self) -> None:
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Dial a host; an IPv6 address may be in brackets.
+
+        Raises:
+            httpcore.ConnectError: nobody answers there.
+        """
+        stream = await self._backend.connect_tcp(unbracketed(host), port, timeout, local_address, socket_options)
+        return _Closing(stream)
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        """Never.
+
+        Raises:
+            BlockedError: always.
+        """
+        raise BlockedError(path)
+
+    async def sleep(self, seconds: float) -> None:
+        """As the library wants it."""
+        await self._backend.sleep(seconds)
+
+
+class GuardedBackend(OpenBackend):
     """Connects as the rules allow."""
 
     def __init__(self, rules: FetchRules, resolve: Resolve = resolve) -> None:
+        super().__init__()
         self._rules = rules
         self._resolve = resolve
-        self._backend = httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -52,11 +90,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             LookupFailedError: it has none.
             httpcore.ConnectError: nobody answers there.
         """
-        addresses = await self._checked(host, port, timeout)
+        addresses = await self._checked(unbracketed(host), port, timeout)
         for number, address in enumerate(addresses):
             try:
-                stream = await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
-                return _Closing(stream)
+                return await super().connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 if number == len(addresses) - 1:
                     raise
@@ -81,20 +118,6 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise LookupFailedError(host)
         return found
 
-    async def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.AsyncNetworkStream:
-        """Never.
-
-        Raises:
-            BlockedError: always.
-        """
-        raise BlockedError(path)
-
-    async def sleep(self, seconds: float) -> None:
-        """As the library wants it."""
-        await self._backend.sleep(seconds)
-
 
 class _Closing(httpcore.AsyncNetworkStream):
     """A connection that is closed when it is given up within its TLS handshake; the library leaves it open."""
@@ -115,7 +138,8 @@ class _Closing(httpcore.AsyncNetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
         try:
-            return await self._stream.start_tls(ssl_context, server_hostname, timeout)
+            name = None if server_hostname is None else unbracketed(server_hostname)
+            return await self._stream.start_tls(ssl_context, name, timeout)
         except BaseException:
             await self._stream.aclose()
             raise

@@ -10,15 +10,16 @@ from api.fetch.address import Address, read_address
 from api.fetch.body import read_body
 from api.fetch.budget import Budget
 from api.fetch.dial import BlockedError
-from api.fetch.hop import Hops, header_of
+from api.fetch.hop import Hops, header_of, list_of
 from api.fetch.rules import FetchRules
 from api.fetch.trouble import Trouble
 from forebay.errors import Rejected
 
-PERMITS = 32  # of one process: its connections, and the bodies in its memory
+PERMITS = 32  # of one process, unless it is said: its connections, and the bodies in its memory
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PASSING = frozenset({408, 425, 429})
+_PROXY_WANTS_A_USER = 407
 _PAUSES_S = (0.2, 0.8)
 
 
@@ -28,12 +29,17 @@ class Fetcher:
 
     Attributes:
         total_s: for one item, with every redirect and every try.
+        at_once: items; so many bodies may lie in memory.
     """
 
     rules: FetchRules
     hops: Hops
     total_s: float = 30.0
-    _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PERMITS))
+    at_once: int = PERMITS
+    _permits: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._permits = asyncio.Semaphore(self.at_once)
 
     async def fetch(self, url: str, param: str, budget: Budget, left_s: float) -> bytes:
         """The bytes behind a URL.
@@ -90,13 +96,13 @@ class Fetcher:
                 _check_status(response.status, address, param)
                 length = header_of(response, b"content-length")
                 announced = int(length[:18]) if length.isdigit() else None
-                encoding = header_of(response, b"content-encoding").lower()
+                encoding = list_of(response, b"content-encoding").decode("latin-1")
                 return await read_body(response.aiter_stream(), encoding, announced, budget, param)
         except BlockedError as error:
             raise _blocked(address, param) from error
 
 
-def _location(given: str) -> str:
+def _location(given: bytes) -> bytes:
     if not given:
         raise Trouble("it redirects to nowhere")
     return given
@@ -111,6 +117,8 @@ def _check_status(status: int, address: Address, param: str) -> None:
     """
     if 200 <= status < 300:
         return
+    if status == _PROXY_WANTS_A_USER:  # what is wrong there the deployment can mend, and no caller
+        raise Trouble(f"its proxy answered {status}")
     if 400 <= status < 500 and status not in _PASSING:
         message = f"{param}: {address.shown} answered {status}"
         raise Rejected("media_unavailable", message, param=param)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
+from api.fetch.address import MOST_CHARACTERS
 from api.fetch.budget import Budget
 from forebay.errors import Rejected
+
+# urlsplit drops some of the control characters without a word; half of a surrogate pair names no file.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def read_file(url: str, param: str, roots: Sequence[Path], budget: Budget) -> bytes:
@@ -21,15 +26,28 @@ def read_file(url: str, param: str, roots: Sequence[Path], budget: Budget) -> by
     """
     if not roots:
         raise Rejected("unsupported_source", f"{param}: file: URLs are not read here; send the bytes", param=param)
-    parts = urlsplit(url)
-    path = unquote(parts.path)
-    if parts.netloc not in ("", "localhost") or "\x00" in path or not path.startswith("/"):
+    path = _path_of(url)
+    if path is None:
         raise _not_there(param)
     for root in roots:
         data = _read_below(root, path, param, budget)
         if data is not None:
             return data
     raise _not_there(param)
+
+
+def _path_of(url: str) -> str | None:
+    """The path that a URL names, as the system spells it; ``None`` for what names none."""
+    if len(url) > MOST_CHARACTERS or _FORBIDDEN.search(url):
+        return None
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    path = os.fsdecode(unquote_to_bytes(parts.path))
+    if parts.netloc not in ("", "localhost") or "\x00" in path or not path.startswith("/"):
+        return None
+    return path
 
 
 def _read_below(root: Path, path: str, param: str, budget: Budget) -> bytes | None:
@@ -42,17 +60,26 @@ def _read_below(root: Path, path: str, param: str, budget: Budget) -> bytes | No
         return None
     try:
         fd = _open_below(root, steps)
-    except OSError:
+    except (OSError, ValueError):  # the latter where the system has no spelling for a step
         return None
     try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        budget.charge(param, found.st_size, found.st_size)
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            return file.read(found.st_size)
+        return _read_open(fd, param, budget)
     finally:
         os.close(fd)
+
+
+def _read_open(fd: int, param: str, budget: Budget) -> bytes | None:
+    """What is in an open file; ``None`` for what is none, or does not let itself be read."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    budget.charge(param, found.st_size, found.st_size)
+    try:
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read(found.st_size)
+    except OSError:
+        budget.give_back(found.st_size)
+        return None
 
 
 def _open_below(root: Path, steps: Sequence[str]) -> int:

@@ -5,32 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 import httpcore
 
 from api.fetch.address import PORTS, Address
-from api.fetch.dial import BlockedError, GuardedBackend, LookupFailedError
+from api.fetch.dial import BlockedError, GuardedBackend, LookupFailedError, OpenBackend
+from api.fetch.names import bracketed
+from api.fetch.proxies import Proxies, Proxy
 from api.fetch.trouble import Trouble
+from api.fetch.tunnels import ProxyPool
 
 _USER_AGENT = b"forebay"
 _KEPT, _KEPT_S = 8, 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Proxies:
-    """The proxies of a deployment by scheme, and the hosts that are asked without."""
-
-    http: str = ""
-    https: str = ""
-    without: str = ""
-
-    def of(self, address: Address) -> str:
-        """The proxy for an address; empty for none."""
-        proxy = self.https if address.scheme == "https" else self.http
-        if proxy and proxy_bypass_environment(address.host, {"no": self.without}):
-            return ""
-        return proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +39,7 @@ class Hops:
     proxies: Proxies
     timeouts: Timeouts
     connections: int
-    _pools: dict[str, httpcore.AsyncConnectionPool] = field(default_factory=dict)
+    _pools: dict[Proxy | None, httpcore.AsyncConnectionPool] = field(default_factory=dict)
 
     @asynccontextmanager
     async def ask(self, address: Address) -> AsyncIterator[httpcore.Response]:
@@ -65,7 +51,7 @@ class Hops:
         """
         url = httpcore.URL(
             scheme=address.scheme.encode(),
-            host=address.host.encode(),
+            host=bracketed(address.host).encode(),  # the library writes it into lines and headers as it is
             port=None if address.port == PORTS[address.scheme] else address.port,
             target=address.target.encode(),
         )
@@ -76,22 +62,28 @@ class Hops:
             ) as response:
                 yield response
 
-    def _pool(self, proxy: str) -> httpcore.AsyncConnectionPool:
+    def _pool(self, proxy: Proxy | None) -> httpcore.AsyncConnectionPool:
         if proxy not in self._pools:
-            self._pools[proxy] = self._made(proxy)
+            self._pools[proxy] = self._direct() if proxy is None else self._through(proxy)
         return self._pools[proxy]
 
-    def _made(self, proxy: str) -> httpcore.AsyncConnectionPool:
-        most = self.connections
-        if proxy:
-            return httpcore.AsyncHTTPProxy(
-                proxy, max_connections=most, max_keepalive_connections=_KEPT, keepalive_expiry=_KEPT_S
-            )
+    def _direct(self) -> httpcore.AsyncConnectionPool:
         return httpcore.AsyncConnectionPool(
-            max_connections=most,
+            max_connections=self.connections,
             max_keepalive_connections=_KEPT,
             keepalive_expiry=_KEPT_S,
             network_backend=self.backend,
+        )
+
+    def _through(self, proxy: Proxy) -> httpcore.AsyncConnectionPool:
+        said = proxy.authorization
+        return ProxyPool(
+            httpcore.URL(scheme=proxy.scheme, host=bracketed(proxy.host), port=proxy.port, target="/"),
+            proxy_headers=None if said is None else [(b"Proxy-Authorization", said.encode())],
+            max_connections=self.connections,
+            max_keepalive_connections=_KEPT,
+            keepalive_expiry=_KEPT_S,
+            network_backend=OpenBackend(),
         )
 
     async def close(self) -> None:
@@ -108,9 +100,18 @@ def _headers(address: Address) -> Sequence[tuple[bytes, bytes]]:
     return headers
 
 
-def header_of(response: httpcore.Response, name: bytes) -> str:
+def header_of(response: httpcore.Response, name: bytes) -> bytes:
     """A header; empty where there is none."""
-    return next((value.decode("latin-1").strip() for key, value in response.headers if key.lower() == name), "")
+    return next(iter(_lines_of(response, name)), b"")
+
+
+def list_of(response: httpcore.Response, name: bytes) -> bytes:
+    """A header that is a list, and may be said in several lines."""
+    return b",".join(_lines_of(response, name))
+
+
+def _lines_of(response: httpcore.Response, name: bytes) -> list[bytes]:
+    return [value.strip() for key, value in response.headers if key.lower() == name]
 
 
 @contextmanager
@@ -123,7 +124,15 @@ def _translated() -> Iterator[None]:
         raise Trouble("its host is unknown", is_passing=True) from error
     except httpcore.TimeoutException as error:
         raise Trouble("it took too long to answer", is_passing=True, is_slow=True) from error
-    except (httpcore.NetworkError, httpcore.ProxyError) as error:
+    except httpcore.NetworkError as error:
         raise Trouble("the connection failed", is_passing=True) from error
+    except httpcore.ProxyError as error:
+        raise _refused_by_proxy(str(error)) from error
     except httpcore.ProtocolError as error:
         raise Trouble("its answer was cut off, or is no HTTP", is_passing=True) from error
+
+
+def _refused_by_proxy(said: str) -> Trouble:
+    """A proxy that makes no tunnel: its number alone is told, for its words may be anything."""
+    number = said[:3]
+    return Trouble(f"its proxy answered {number if number.isdigit() else 'nothing'}", is_passing=number[:1] == "5")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-IP = ipaddress.IPv4Address | ipaddress.IPv6Address
+from api.fetch.names import is_ip
+from api.fetch.patterns import matches
+from api.fetch.special import IP, LENGTHS, WELL_KNOWN, is_public, meanings
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-_UNICAST = ipaddress.IPv6Network("2000::/3")  # all that is routed; everything else is for the inside
-_NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
-_INSIDE = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv6Network("2001:db8::/32"))  # documentation
-_COMPATIBLE = ipaddress.IPv6Network("::/96")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +23,7 @@ class FetchRules:
         denied: patterns of hosts that are never asked.
         networks: addresses that may be dialled although they are not public.
         ports: that may be dialled.
+        translated: IPv6 prefixes behind which IPv4 lies, besides the one that every network has.
     """
 
     is_on: bool = True
@@ -33,72 +31,53 @@ class FetchRules:
     denied: Sequence[str] = ()
     networks: Sequence[Network] = ()
     ports: Sequence[int] = (80, 443)
+    translated: Sequence[ipaddress.IPv6Network] = ()
 
     def allows_host(self, host: str) -> bool:
         """Whether a host may be asked, by its name."""
-        if any(_matches(host, pattern) for pattern in self.denied):
+        if any(matches(one, pattern) for one in self._spellings(host) for pattern in self.denied):
             return False
-        return not self.hosts or any(_matches(host, pattern) for pattern in self.hosts)
+        return not self.hosts or any(matches(host, pattern) for pattern in self.hosts)
+
+    def _spellings(self, host: str) -> set[str]:
+        """What a denied host could also be called: IPv6 around it makes it no other."""
+        if not is_ip(host):
+            return {host}
+        try:
+            return {host, *map(str, self._meanings(ipaddress.ip_address(host)))}
+        except ValueError:
+            return {host}
 
     def allows(self, host: str, port: int) -> bool:
         """Whether a host may be asked, as far as that is known without looking it up."""
         return port in self.ports and self.allows_host(host) and (not is_ip(host) or self.allows_ip(host))
 
     def allows_ip(self, ip: str) -> bool:
-        """Whether an address may be dialled: every address that it stands for is public, or in an allowed network."""
-        address = ipaddress.ip_address(ip)
-        if any(address in network for network in self.networks if network.version == address.version):
-            return True
-        return all(self._is_public(one) for one in _meanings(address))
-
-    def _is_public(self, ip: IP) -> bool:
-        if any(ip in network for network in self.networks if network.version == ip.version):
-            return True
-        if ip.is_multicast or ip.is_unspecified or ip.is_reserved:
+        """Whether an address may be dialled: all that it stands for is public, or in an allowed network."""
+        try:
+            found = self._meanings(ipaddress.ip_address(ip))
+        except ValueError:  # what cannot be judged is not dialled
             return False
-        if isinstance(ip, ipaddress.IPv6Address):
-            return ip in _UNICAST and ip.is_global and not any(ip in network for network in _INSIDE)
-        return ip.is_global
+        return all(is_public(one) or any(one in network for network in self.networks) for one in found)
 
-
-def is_ip(host: str) -> bool:
-    """Whether a host is an address already."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _matches(host: str, pattern: str) -> bool:
-    return fnmatchcase(host, pattern) or pattern == f"*.{host}"
-
-
-def _meanings(ip: IP) -> Iterator[IP]:
-    """The addresses behind one: what is wrapped in IPv6 counts as what it wraps."""
-    if isinstance(ip, ipaddress.IPv4Address):
-        yield ip
-        return
-    if ip.ipv4_mapped is not None:
-        yield ip.ipv4_mapped
-    elif ip.sixtofour is not None:
-        yield ip.sixtofour
-    elif ip.teredo is not None:
-        yield from ip.teredo
-    elif any(ip in network for network in _NAT64) or ip in _COMPATIBLE:
-        yield ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-    else:
-        yield ip
-
-
-def read_hosts(text: str) -> tuple[str, ...]:
-    """Host patterns, separated by commas."""
-    return tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    def _meanings(self, ip: IP) -> Sequence[IP]:
+        return meanings(ip, (WELL_KNOWN, *self.translated))
 
 
 def read_networks(text: str) -> tuple[Network, ...]:
     """Networks such as ``10.0.0.0/8``, separated by commas."""
     return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def read_translated(text: str) -> tuple[ipaddress.IPv6Network, ...]:
+    """Prefixes of translators such as ``fd00:64::/96``, separated by commas."""
+    found = tuple(ipaddress.IPv6Network(part.strip()) for part in text.split(",") if part.strip())
+    for one in found:
+        if one.prefixlen not in LENGTHS:
+            raise ValueError(f"{one} has none of the lengths of RFC 6052, {', '.join(map(str, LENGTHS))}")
+        if one.prefixlen == max(LENGTHS) and one.network_address.packed[8]:
+            raise ValueError(f"{one} has a ninth byte that is not zero, as RFC 6052 wants it")
+    return found
 
 
 def read_ports(text: str) -> tuple[int, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
@@ -28,6 +30,17 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def settings(redis_url: str, tmp_path: Path) -> ApiSettings:
     return ApiSettings(secret=SECRET, redis_url=redis_url, deployment="test", media=f"spool:{tmp_path / 'media'}")
+
+
+@pytest.fixture
+def open_to_loopback(settings: ApiSettings) -> Callable[..., ApiSettings]:
+    """Settings with which an API fetches from a port of loopback, and from no other."""
+
+    def make(port: int, **more: object) -> ApiSettings:
+        inside = {"fetch_networks": (ip_network("127.0.0.0/8"),), "fetch_ports": (port,)}
+        return replace(settings, **{**inside, **more})
+
+    return make
 
 
 @pytest.fixture

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+import json
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from ipaddress import ip_network
 
 import pytest
 
-from api.settings import ApiSettings
 from forebay.media import digest_of
 from handoff.media import open_store
 from handoff.moves import End
 from handoff.reel import Reel
 from tests.api.actors import Staff, announce, result
 from tests.api.callers import Caller
-from tests.api.fetch.listeners import listening, ok, says, status
+from tests.api.fetch.listeners import Crowd, listening, ok, says, status
 from tests.api.process import meanwhile, started, talking_to, until
 
 pytestmark = pytest.mark.service
 
 PICTURE = b"a picture, which nobody looks at here"
 SLOW = says(b"", pause_s=60.0)
-
-
-@pytest.fixture
-def open_to_loopback(settings: ApiSettings) -> Callable[..., ApiSettings]:
-    def make(port: int, **more: object) -> ApiSettings:
-        inside = {"fetch_networks": (ip_network("127.0.0.0/8"),), "fetch_ports": (port,)}
-        return replace(settings, **{**inside, **more})
-
-    return make
 
 
 async def test_a_url_is_fetched_and_the_worker_gets_a_digest(open_to_loopback, client, keys, staff: Staff, settings):
@@ -286,3 +275,45 @@ async def test_what_only_we_write_is_no_media_file(open_to_loopback, client, key
             answer = await http.post("/generate", json={"text": "Hi", "video_data": source})
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_media")
+
+
+@pytest.mark.parametrize("asked", [{}, {"fetch_at_once": 2}])
+async def test_so_many_items_are_fetched_at_once_by_a_process(open_to_loopback, client, keys, asked):
+    """32 unless it is said, over all its requests."""
+    announce(client, keys)
+    at_once, crowd = asked.get("fetch_at_once", 32), Crowd(PICTURE)
+    async with AsyncExitStack() as stack:
+        there = await stack.enter_async_context(listening({}, default=crowd.answer))
+        http = talking_to(await stack.enter_async_context(started(open_to_loopback(there.port, **asked))))
+        bodies = [{"text": "Hi", "image_data": [there.url(f"/{n}{m}") for m in range(at_once)]} for n in "ab"]
+        posts = [asyncio.ensure_future(http.post("/v1/requests", json=body)) for body in bodies]
+        for _ in bodies:
+            await crowd.grown_to(at_once)
+            await asyncio.sleep(0.05)  # whoever came beyond them would come now
+            crowd.leave()
+        assert [(await post).status_code for post in posts] == [202, 202]
+
+    assert crowd.most == at_once
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org/\ud800", "http://us\udc00er:pw@example.org/", "http://\ud800.example/", "http://[x/", "http://[v1.x]/",
+        "http://example.org/\x00", "http://" + "a" * 100_000, "http://example.org/" + "a" * 100_000, "http://\u2100/",
+        "file://[x/y", "file:///ROOT/\ud800", "file:///ROOT/%00", "file:///ROOT/\x00", "file:///ROOT/" + "a" * 5000,
+        "file:///ROOT/" + "a/" * 50_000, "file://\u2100/",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("stream", [False, True])
+async def test_any_characters_in_a_url_end_in_a_4xx(settings, client, keys, tmp_path, url, stream):
+    """JSON can spell what no URL has; a short answer names the item."""
+    announce(client, keys)
+    body = {"text": "Hi", "stream": stream, "image_data": url.replace("/ROOT", str(tmp_path.resolve()))}
+    async with started(replace(settings, file_roots=(tmp_path.resolve(),))) as app, talking_to(app) as http:
+        answer = await http.post("/generate", content=json.dumps(body), headers={"Content-Type": "application/json"})
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "image_data")
+    assert error["code"] in {"invalid_url", "media_unavailable"}
+    assert len(answer.content) < 400

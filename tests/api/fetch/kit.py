@@ -9,8 +9,9 @@ from ipaddress import ip_network
 
 from api.fetch.budget import Budget
 from api.fetch.dial import GuardedBackend
-from api.fetch.fetcher import PERMITS, Fetcher
-from api.fetch.hop import Hops, Proxies, Timeouts
+from api.fetch.fetcher import Fetcher
+from api.fetch.hop import Hops, Timeouts
+from api.fetch.proxies import Proxies
 from api.fetch.rules import FetchRules
 
 LOOPBACK = ip_network("127.0.0.0/8")
@@ -57,10 +58,15 @@ async def fetching(
     timeouts: Timeouts = PATIENT,
     total_s: float = 10.0,
     proxies: Proxies = DIRECT,
+    at_once: int = 32,
+    connections: int = 64,
 ) -> AsyncIterator[Kit]:
-    """A fetcher for the time of the block; ``inside`` says whether it may dial loopback."""
+    """A fetcher for the time of the block; ``inside`` says whether it may dial loopback.
+
+    There are more ``connections`` than are fetched ``at_once``, so that it is seen which of the two bounds a fetch.
+    """
     rules = FetchRules(networks=[LOOPBACK] if inside else [], ports=ports or (80, 443))
     resolver = Resolver(names or {})
-    hops = Hops(GuardedBackend(rules, resolver.resolve), proxies, timeouts, PERMITS)
-    yield Kit(Fetcher(rules, hops, total_s), resolver)
+    hops = Hops(GuardedBackend(rules, resolver.resolve), proxies, timeouts, connections)
+    yield Kit(Fetcher(rules, hops, total_s, at_once), resolver)
     await hops.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -47,9 +48,58 @@ def status(code: int, *headers: str) -> Answer:
     return says("\r\n".join(lines).encode() + b"\r\n\r\n")
 
 
+class Crowd:
+    """An answer that has begun its body, and does not go on before it may."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.here = self.most = 0
+        self._may = asyncio.Event()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> None:
+        self.here += 1
+        self.most = max(self.most, self.here)
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(self.body)}\r\n\r\n".encode() + self.body[:9])
+        await self._may.wait()
+        writer.write(self.body[9:])
+        await writer.drain()
+
+    async def grown_to(self, size: int) -> None:
+        async with asyncio.timeout(5):
+            while self.here < size:  # noqa: ASYNC110 - it is on the other side
+                await asyncio.sleep(0.005)
+
+    def leave(self) -> None:
+        """Let those go on that are here; the next ones wait again."""
+        self.here = 0
+        self._may.set()
+        self._may = asyncio.Event()
+
+
+def tunnel(port: int) -> Answer:
+    """A proxy that makes a tunnel, wherever it was asked to, to a port here."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: str) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+        try:
+            await asyncio.gather(_carry(reader, back), _carry(there, writer))
+        finally:
+            back.close()
+
+    return answer
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
 @asynccontextmanager
 async def listening(
-    answers: dict[str, Answer | list[Answer]], *, default: Answer | None = None
+    answers: dict[str, Answer | list[Answer]], *, default: Answer | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Listener]:
     """A server for the time of the block. A list of answers is gone through, its last one stays."""
     told, tasks = Listener(), set()
@@ -72,7 +122,7 @@ async def listening(
             writer.close()
             writer.transport.abort()  # what nobody has read is not waited for
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     told.port = server.sockets[0].getsockname()[1]
     try:
         yield told

@@ -1,8 +1,10 @@
 """URLs, read strictly: what two readers could take for two hosts is refused, and nothing of a key is shown."""
 
+import base64
+
 import pytest
 
-from api.fetch.address import Address, read_address, shown
+from api.fetch.address import Address, read_address
 from forebay.errors import Rejected
 
 
@@ -17,6 +19,9 @@ from forebay.errors import Rejected
         ("https://bücher.example/ä", ("https", "xn--bcher-kva.example", 443, "/%C3%A4")),
         ("http://a_b.example/", ("http", "a_b.example", 80, "/")),
         ("http://example.org?x=1", ("http", "example.org", 80, "/?x=1")),
+        ("http://example.org:/", ("http", "example.org", 80, "/")),
+        ("http://BÜCHER\u3002example/", ("http", "xn--bcher-kva.example", 80, "/")),
+        ("http://example.org/a|b'c%zz", ("http", "example.org", 80, "/a|b'c%zz")),
     ],
 )
 def test_an_address_is_read_into_one_form(url, address):
@@ -53,6 +58,20 @@ def test_an_address_is_read_into_one_form(url, address):
         "http://exa%6dple.org/",
         "http://" + "a" * 300 + "/",
         "http://example.org/" + "a" * 9000,
+        "http://example.org/\ud800",
+        "http://us\udcffer@example.org/",
+        "http://\ud800.example.org/",
+        "http://example.org/\x85",
+        "http://example.org/\x00",
+        "http://[v1.example]/",
+        "http://[example.org]/",
+        "http://example.org[::1]/",
+        "http://[::1]example.org:80/",
+        "http://example.org:8\u0661/",
+        "http://example.org:080000/",
+        "http://stra\u00dfe.example/",
+        "http://exa\u200dmple.org/",
+        "http://" + "\u00fc" * 8000 + "/",
         "http://\uff11\uff12\uff17.0.0.1\u3002/\ud800",
     ],
 )
@@ -69,7 +88,7 @@ def test_an_odd_url_is_refused(url):
 def test_only_http_is_fetched(url):
     """Also where a redirect leads there."""
     with pytest.raises(Rejected, match="http and https"):
-        read_address("http://example.org/", "image_data").follow(url, "image_data")
+        read_address("http://example.org/", "image_data").follow(url.encode(), "image_data")
 
 
 def test_what_a_url_says_of_a_user_is_sent_to_its_host_and_shown_to_nobody():
@@ -78,24 +97,27 @@ def test_what_a_url_says_of_a_user_is_sent_to_its_host_and_shown_to_nobody():
 
     assert found.authorization == "Basic dXNAZXI6cGFzcw=="
     assert found.shown == "https://example.org/a"
-    assert found.follow("/b", "p") == Address("https", "example.org", 443, "/b", found.authorization)
-    assert found.follow("https://other.example/b", "p").authorization is None
-    assert found.follow("http://example.org/b", "p").authorization is None
+    assert found.follow(b"/b", "p") == Address("https", "example.org", 443, "/b", found.authorization)
+    assert found.follow(b"https://other.example/b", "p").authorization is None
+    assert found.follow(b"http://example.org/b", "p").authorization is None
     assert "pass" not in repr(found.shown)
 
 
 @pytest.mark.parametrize(
-    ("url", "text"),
-    [
-        ("https://user:pass@example.org/a?key=s#f", "https://example.org/a"),
-        ("https://example.org?key=s", "https://example.org"),
-        ("data:image/png;base64,AAAA?x", "data:image/png;base64,AAAA"),
-        ("http://example.org/" + "a" * 200, "http://example.org/" + "a" * 77 + "…"),
-    ],
+    ("said", "user"),
+    [("user", b"user:"), (":pw", b":pw"), ("%FFx:%2F%40", b"\xffx:/@"), ("a@b:c", b"a@b:c"), ("ü:é", "ü:é".encode())],
 )
-def test_a_url_in_a_message_has_no_key_in_it(url, text):
-    """Query and user are left out, and it is short."""
-    assert shown(url) == text
+def test_a_user_is_sent_byte_by_byte_as_the_url_spells_it(said, user):
+    """Escapes are bytes, whatever characters they would be."""
+    found = read_address(f"http://{said}@example.org/", "image_data").authorization
+
+    assert found == "Basic " + base64.b64encode(user).decode()
+
+
+@pytest.mark.parametrize("said", ["", ":"])
+def test_a_user_without_a_name_and_a_password_is_none(said):
+    """As everybody else takes it."""
+    assert read_address(f"http://{said}@example.org/", "image_data").authorization is None
 
 
 @pytest.mark.parametrize(
@@ -106,8 +128,23 @@ def test_a_url_in_a_message_has_no_key_in_it(url, text):
         ("//other.example/b", "http://other.example:80/b"),
         ("?y=2", "http://example.org:80/x/a?y=2"),
         ("https://example.org/b", "https://example.org:443/b"),
+        ("//bücher.example/ä", "http://xn--bcher-kva.example:80/%C3%A4"),
     ],
 )
 def test_a_redirect_may_be_relative(location, url):
     """C075: to where it stands."""
-    assert read_address("http://example.org/x/a?y=1", "p").follow(location, "p").url == url
+    assert read_address("http://example.org/x/a?y=1", "p").follow(location.encode(), "p").url == url
+
+
+def test_a_redirect_in_no_known_encoding_is_followed_as_it_came():
+    """Byte by byte."""
+    assert read_address("http://example.org/", "p").follow(b"/\xe4?\xff", "p").target == "/%E4?%FF"
+
+
+@pytest.mark.parametrize("location", [b"http://[x", b"//[::1", b"http://example.org:99999/", b"http:// x"])
+def test_a_redirect_to_a_malformed_url_is_refused(location):
+    """And raises nothing that nobody foresaw."""
+    with pytest.raises(Rejected) as caught:
+        read_address("http://example.org/", "p").follow(location, "p")
+
+    assert caught.value.code == "invalid_url"

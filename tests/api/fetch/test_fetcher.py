@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import time
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from api.fetch.hop import Timeouts
 from forebay.errors import Failed, Rejected
 from tests.api.fetch.kit import LIMIT, fetching
-from tests.api.fetch.listeners import listening, ok, says, status
+from tests.api.fetch.listeners import Crowd, listening, ok, says, status
 
 PICTURE = bytes(range(256)) * 40
 
@@ -124,10 +127,19 @@ async def test_an_answer_that_is_cut_off_is_trouble_over_there(answer):
         assert kit.budget.taken == 0
 
 
-async def test_an_encoding_that_nobody_asked_for_is_a_502_at_once():
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        (["Content-Encoding: br"], "encoded as 'br'"),
+        (["Content-Encoding: gzip, gzip"], "encoded 2 times over"),
+        (["Content-Encoding: gzip", "Content-Encoding: gzip"], "encoded 2 times over"),
+    ],
+)
+async def test_an_encoding_that_nobody_asked_for_is_a_502_at_once(headers, told):
     """It would be the same again."""
-    async with listening({"/": ok(b"x", "Content-Encoding: br")}) as there, fetching(there.port) as kit:
-        with pytest.raises(Failed, match="encoded as 'br'"):
+    twice = gzip.compress(gzip.compress(PICTURE))
+    async with listening({"/": ok(twice, *headers)}) as there, fetching(there.port) as kit:
+        with pytest.raises(Failed, match=told):
             await kit.fetch(there.url())
 
     assert there.connections == 1
@@ -136,20 +148,40 @@ async def test_an_encoding_that_nobody_asked_for_is_a_502_at_once():
 # how much
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        says(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n"),
-        says(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 400 + b"\r\n\r\n"),
-    ],
-)
-async def test_too_much_is_refused_by_its_header(answer):
-    """C081: before a byte of it is read."""
-    async with listening({"/": answer}) as there, fetching(there.port) as kit:
-        with pytest.raises((Rejected, Failed)) as caught:
+@pytest.mark.parametrize("coding", ["", "Content-Encoding: gzip\r\n"])
+async def test_too_much_is_refused_by_its_header(coding):
+    """C081: at once, though not a byte of the body ever comes: none can have been read."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n{coding}\r\n".encode()
+    silent = says(head, b"", pause_s=60.0)
+    async with listening({"/": silent}) as there, fetching(there.port, timeouts=Timeouts(2.0, 30.0)) as kit:
+        with pytest.raises(Rejected, match=f"the limit is {LIMIT}") as caught:
             await kit.fetch(there.url())
 
-    assert caught.value.status in (413, 502)
+    assert (caught.value.code, caught.value.status) == ("media_too_large", 413)
+    assert there.connections == 1
+    assert kit.budget.taken == 0
+
+
+async def test_too_much_with_the_other_items_is_refused_by_its_header():
+    """C081: the one that goes beyond a request's limit is not begun either."""
+    silent = says(f"HTTP/1.1 200 OK\r\nContent-Length: {LIMIT}\r\n\r\n".encode(), b"", pause_s=60.0)
+    async with listening({"/": silent}) as there, fetching(there.port, timeouts=Timeouts(2.0, 30.0)) as kit:
+        kit.budget.limit, kit.budget.taken = LIMIT, 1
+        with pytest.raises(Rejected, match=f"{LIMIT} bytes after 1 of other items") as caught:
+            await kit.fetch(there.url())
+
+    assert (caught.value.code, caught.value.status) == ("request_too_large", 413)
+    assert kit.budget.taken == 1
+
+
+async def test_a_length_that_is_none_is_trouble_over_there():
+    """C081: more digits than any length has; what it announces is not HTTP."""
+    answer = says(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 400 + b"\r\n\r\n")
+    async with listening({"/": answer}) as there, fetching(there.port) as kit:
+        with pytest.raises(Failed, match="no HTTP") as caught:
+            await kit.fetch(there.url())
+
+    assert (caught.value.code, caught.value.status) == ("media_fetch_failed", 502)
     assert kit.budget.taken == 0
 
 
@@ -219,6 +251,52 @@ async def test_a_server_that_goes_silent_is_tried_again():
         assert await kit.fetch(there.url()) == PICTURE
 
 
+async def test_a_host_that_takes_no_connection_is_given_up_three_times():
+    """C083: connecting has a limit of its own, below that of the whole and beside that of reading."""
+    with full_listener() as port:
+        async with fetching(port, timeouts=Timeouts(connect_s=0.1, read_s=30.0), total_s=30.0) as kit:
+            with pytest.raises(Failed, match="took too long to answer") as caught:
+                await kit.fetch(f"http://127.0.0.1:{port}/", left_s=6.0)
+
+    assert (caught.value.code, caught.value.status) == ("media_fetch_timeout", 504)
+
+
+async def test_the_next_address_is_dialled_when_the_first_takes_no_connection():
+    """C083: a host of which a part is down."""
+    async with listening({"/": ok(PICTURE)}) as there:
+        with full_listener("127.0.0.9", there.port):
+            names, timeouts = {"pictures.example": [["127.0.0.9", "127.0.0.1"]]}, Timeouts(connect_s=0.1, read_s=30.0)
+            async with fetching(there.port, names=names, timeouts=timeouts, total_s=30.0) as kit:
+                assert await kit.fetch(there.url(host="pictures.example"), left_s=6.0) == PICTURE
+
+
+@contextmanager
+def full_listener(host: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """A port that answers no connection any more: its queue is full, and nobody takes from it."""
+    with socket.socket() as listener, ExitStack() as stack:
+        listener.bind((host, port))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        for _ in range(4):  # the queue holds one more than it says; those above it wait as the fetch will
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        yield port
+
+
+async def test_a_read_that_has_no_end_is_given_up_three_times():
+    """C083: a pause longer than one may be, every time."""
+    silent = says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"x", pause_s=60.0)
+    timeouts = Timeouts(connect_s=30.0, read_s=0.1)
+    async with listening({"/": silent}) as there, fetching(there.port, timeouts=timeouts, total_s=30.0) as kit:
+        with pytest.raises(Failed, match="took too long to answer") as caught:
+            await kit.fetch(there.url(), left_s=6.0)
+
+    assert (caught.value.code, caught.value.status) == ("media_fetch_timeout", 504)
+    assert there.connections == 3
+    assert kit.budget.taken == 0
+
+
 async def test_a_request_that_has_no_time_left_fetches_no_longer():
     """Its deadline ends the fetch, before the fetch's own limit does."""
     async with listening({"/": says(b"", pause_s=60.0)}) as there, fetching(there.port) as kit:
@@ -235,3 +313,17 @@ async def test_slow_servers_hold_up_nobody_else_for_ever():
 
         assert await kit.fetch(there.url("/quick")) == PICTURE
     assert all(isinstance(one.exception(), Failed) for one in slow)
+
+
+async def test_no_more_items_are_fetched_at_once_than_there_are_permits():
+    """A permit is held until the body is there, and as many fetches wait as there are others."""
+    crowd = Crowd(PICTURE)
+    async with listening({"/": crowd.answer}) as there, fetching(there.port, at_once=3) as kit:
+        fetches = [asyncio.ensure_future(kit.fetch(there.url())) for _ in range(9)]
+        for left in (9, 6, 3):
+            await crowd.grown_to(min(left, 3))
+            await asyncio.sleep(0.05)  # whoever came beyond them would come now
+            crowd.leave()
+        assert [len(data) for data in await asyncio.gather(*fetches)] == [len(PICTURE)] * 9
+
+    assert crowd.most == 3

@@ -15,6 +15,8 @@ def root(tmp_path):
     (root / "sub").mkdir(parents=True)
     (root / "a b.png").write_bytes(b"picture")
     (root / "sub" / "c.png").write_bytes(b"deeper")
+    (root / os.fsdecode(b"\xffx")).write_bytes(b"odd")
+    (root / "ü").write_bytes(b"ue")
     (tmp_path / "outside.png").write_bytes(b"secret")
     (root / "link.png").symlink_to(tmp_path / "outside.png")
     (root / "linked").symlink_to(tmp_path)
@@ -26,7 +28,10 @@ def read(root, url, limit=100):
     return read_file(url, "image_data", [root], Budget(limit, limit))
 
 
-@pytest.mark.parametrize(("path", "data"), [("a%20b.png", b"picture"), ("sub/c.png", b"deeper")])
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [("a%20b.png", b"picture"), ("a b.png", b"picture"), ("sub/c.png", b"deeper"), ("%FFx", b"odd"), ("ü", b"ue")],
+)
 def test_a_file_below_the_root_is_read(root, path, data):
     """With its name spelled as URLs spell it."""
     assert read(root, f"file://{root}/{path}") == data
@@ -39,7 +44,8 @@ def test_every_other_path_sounds_alike(root, tmp_path):
         f"{root}/nothing.png", f"{root}/../outside.png", f"{root}/%2e%2e/outside.png", f"{root}/sub/../a%20b.png",
         f"{root}/link.png", f"{root}/linked/outside.png", f"{root}/pipe", f"{root}/sub", f"{root}", f"{root}/",
         f"{tmp_path}/outside.png", "/etc/passwd", f"{root}//a%20b.png", f"{root}/a%20b.png%00", "", "relative.png",
-        f"{root}x/a.png", "/dev/zero",
+        f"{root}x/a.png", "/dev/zero", "[x/y", f"{root}/\ud800", f"{root}/\udcff", f"{root}/a%20b.p\nng",
+        f"{root}/\x00", f"{root}/{'a' * 300}", f"{root}/{'a/' * 9000}", "/" + "a" * 1_000_000,
     ]  # fmt: skip
     urls = [f"file://{path}" for path in paths] + [f"file://elsewhere{root}/a%20b.png", f"file:{root}/../x"]
     told = set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from api.fetch.hop import Proxies
 from forebay.errors import Rejected
 from tests.api.fetch.kit import fetching
 from tests.api.fetch.listeners import listening, ok, says, status
@@ -113,32 +112,6 @@ async def test_another_port_is_blocked():
         await blocked(kit, there.url())
 
     assert there.connections == 0
-
-
-# proxies
-
-
-async def test_a_proxy_is_asked_instead():
-    """By its own rules; the address itself is not dialled, and hosts that need none are."""
-    async with listening({}, default=ok(PICTURE)) as proxy, listening({"/": ok(b"direct")}) as there:
-        proxies = Proxies(http=proxy.url(), without="127.0.0.1,.inside.example")
-        async with fetching(there.port, 80, proxies=proxies) as kit:
-            assert await kit.fetch("http://pictures.example/a.png") == PICTURE
-            assert await kit.fetch(there.url()) == b"direct"
-
-    assert proxy.paths == ["http://pictures.example/a.png"]
-    assert kit.looked_up == []
-
-
-async def test_a_proxy_is_not_asked_for_the_inside():
-    """What an address in the URL says is known without a look-up."""
-    async with (
-        listening({}, default=ok(PICTURE)) as proxy,
-        fetching(inside=False, proxies=Proxies(http=proxy.url())) as kit,
-    ):
-        await blocked(kit, "http://169.254.169.254/latest/")
-
-    assert proxy.connections == 0
 
 
 async def test_a_server_that_does_not_speak_tls_is_trouble():
