@@ -20,6 +20,7 @@ from handoff.keys import Keys
 from handoff.scripts import Argument, Move
 
 RECHECK_MS = 5_000  # how often the reconciler looks at a live request
+LOOKS_AT_ONCE = 100  # requests in one script: Redis does nothing else meanwhile
 RETENTION_MS = 600_000  # how long an ended request can be asked about
 LEASE_MS = 10_000  # a scheduler that is silent this long is taken for dead
 MAX_ATTEMPTS = 3
@@ -85,6 +86,15 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
+class Expired:
+    """Requests that a deadline has ended, with the states in which it found them."""
+
+    ended: tuple[tuple[str, str], ...]
+    has_more: bool
+    """Whether there may be others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quota:
     """What one tenant may have at most: live requests, bytes of their media, requests a second. 0 is no limit."""
 
@@ -135,7 +145,7 @@ class Moves:
             "owner": "",
         }
         flat = [part for pair in fields.items() for part in pair]
-        limits = (admit.token, admit.max_live, RECHECK_MS, admit.timeout_ms)
+        limits = (admit.token, admit.max_live, admit.timeout_ms)
         quota = (admit.quota.live, admit.quota.size_bytes, admit.quota.per_second)
         account = (admit.tenant, admit.size_bytes, *quota, admit.reply_to)
         return self._move("accept", admit.rid, *limits, *account, *flat, read=_read_accepted)
@@ -155,7 +165,8 @@ class Moves:
             size_bytes: of its media, where more was fetched than was known; -1 leaves it.
         """
         queue = self.keys.queue(node, lane)
-        return self._move("enqueue", rid, token, 1, body, node, lane, queue, message, size_bytes, read=_read_moved)
+        args = (token, 1, body, node, lane, queue, message, size_bytes, RECHECK_MS)
+        return self._move("enqueue", rid, *args, read=_read_moved)
 
     def begin(self, rid: str, token: str, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
         """Take a queued request, or one whose owner is known to be ``dead``."""
@@ -202,9 +213,28 @@ class Moves:
     def lapse(self, node: str, model: str) -> Move[list[str]]:
         return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), texts)
 
-    def overdue(self) -> Move[tuple[int, list[str]]]:
-        """Redis' time in ms, and the requests to look at."""
-        return Move("overdue", self.keys.due, (self.keys.prefix, 100, RECHECK_MS), _read_overdue)
+    def look(self, node: str, model: str) -> Move[tuple[int, list[str]]]:
+        """Redis' time in ms, and the requests of a node that its janitor should look at."""
+        args = (self.keys.prefix, node, model, LOOKS_AT_ONCE, RECHECK_MS)
+        return Move("look", self.keys.watch(node, model), args, _read_look)
+
+    def neglected(self, node: str, models: Sequence[str], silent_ms: int) -> Move[tuple[int, list[str]]]:
+        """Redis' time in ms, and requests of ``models`` on nodes other than ``node`` that nobody looks at.
+
+        Args:
+            node: whose own requests are not meant.
+            models: that are served here.
+            silent_ms: so long nobody has looked, or the whole node has said nothing.
+        """
+        args: tuple[Argument, ...] = (self.keys.prefix, node, silent_ms, RECHECK_MS, LOOKS_AT_ONCE, *models)
+        return Move("neglected", self.keys.nodes, args, _read_look)
+
+    def expire(self) -> Move[Expired]:
+        """End what is past its deadline, so many at once."""
+        problem = End.expired().problem
+        packed = b"" if problem is None else msgpack.packb(problem.as_map())
+        args = (self.keys.prefix, LOOKS_AT_ONCE, RETENTION_MS, packed, RECHECK_MS)
+        return Move("expire", self.keys.due, args, _read_expired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,5 +331,10 @@ def _read_claimed(reply: Sequence[bytes], nonce: str) -> list[Claimed]:
     return [Claimed(_text(rid), nonce, ticket, int(lapses)) for rid, ticket, lapses in rows if ticket]
 
 
-def _read_overdue(reply: Sequence[bytes]) -> tuple[int, list[str]]:
+def _read_look(reply: Sequence[bytes]) -> tuple[int, list[str]]:
     return int(reply[0]), texts(reply[1:])
+
+
+def _read_expired(reply: Sequence[Any]) -> Expired:
+    names = texts(reply[1:])
+    return Expired(tuple(zip(names[::2], names[1::2], strict=True)), int(reply[0]) == LOOKS_AT_ONCE)

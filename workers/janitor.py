@@ -21,7 +21,8 @@ from handoff import nodes, record
 from handoff.connection import Client, redis_failures
 from handoff.keys import Keys
 from handoff.media import RedisStore, Spool
-from handoff.moves import End, Fence, Moved, Moves
+from handoff.moves import LOOKS_AT_ONCE, End, Fence, Moved, Moves
+from handoff.nodes import SILENT_MS
 from handoff.pool import Pool, is_alive
 from handoff.record import Record
 from handoff.requeue import requeue
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 
 _LEASE_MS = 10_000
 _SPOOL_EVERY_S = 60.0
+_MOST_STEPS = 5  # of one kind in a round: all requests have their turn, and a round its end
+_LISTEN_S = SILENT_MS / 1000  # so long it must have been here itself before it calls another node silent
+_PAUSE_S = 5.0  # between two rounds: it was away, or Redis was
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class Janitor:
     store: Spool | RedisStore
     models: Sequence[str]
     _spool_swept_at: float = field(default_factory=time.monotonic)
+    _here_since: float = 0.0
+    _ticked_at: float = -_PAUSE_S
 
     @property
     def keys(self) -> Keys:
@@ -61,8 +67,12 @@ class Janitor:
         """One round, if it is our turn."""
         if not self._is_our_turn():
             return
+        has_listened = self._has_listened()
         self._return_taken()
+        self._expire()
         self._reconcile()
+        if has_listened:
+            self._take_over()
         for model in self.models:
             for rid in perform(self.redis, self.moves.lapse(self.node, model)):
                 log.warning("lease lapsed, parked again", extra={"rid": rid, "model": model})
@@ -106,27 +116,56 @@ class Janitor:
         """Lives that have ended, of workers that may have messages in hand."""
         return [life for life in takers(self.redis, self.keys, self.node) if not is_alive(self.folder, life)]
 
-    def _reconcile(self) -> None:
-        now_ms, rids = perform(self.redis, self.moves.overdue())
-        if not rids:
-            return
-        for found, verdict in self.judgements(now_ms, rids):
-            self._act(found, verdict)
+    def _has_listened(self) -> bool:
+        """Whether it has been here for long enough to know who is silent: after an outage of Redis everybody is."""
+        now = time.monotonic()
+        if now - self._ticked_at >= _PAUSE_S:
+            self._here_since = now
+        self._ticked_at = now
+        return now - self._here_since >= _LISTEN_S
 
-    def judgements(self, now_ms: int, rids: Sequence[str]) -> Iterator[tuple[Record, Verdict]]:
+    def _expire(self) -> None:
+        for _ in range(_MOST_STEPS):
+            expired = perform(self.redis, self.moves.expire())
+            for rid, state in expired.ended:
+                log.warning("expire", extra={"rid": rid, "state": state})
+            if not expired.has_more:
+                return
+
+    def _reconcile(self) -> None:
+        """Look at what is this node's."""
+        for model in self.models:
+            for _ in range(_MOST_STEPS):
+                now_ms, rids = perform(self.redis, self.moves.look(self.node, model))
+                self._judge(now_ms, rids)
+                if len(rids) < LOOKS_AT_ONCE:
+                    break
+
+    def _take_over(self) -> None:
+        """Look at what nobody looks at on other nodes."""
+        now_ms, rids = perform(self.redis, self.moves.neglected(self.node, self.models, SILENT_MS))
+        self._judge(now_ms, rids, frozenset(rids))
+
+    def _judge(self, now_ms: int, rids: Sequence[str], neglected: frozenset[str] = frozenset()) -> None:
+        if rids:
+            for found, verdict in self.judgements(now_ms, rids, neglected):
+                self._act(found, verdict)
+
+    def judgements(
+        self, now_ms: int, rids: Sequence[str], neglected: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[Record, Verdict]]:
         """What should become of each request; nothing is done about it."""
         around = Surroundings(
             self.node,
             now_ms,
             frozenset(nodes.live_nodes(self.redis, self.keys, now_ms)),
+            neglected,
             partial(is_alive, self.folder),
             self._backlog,
             self._has_features,
         )
-        for rid in rids:
-            found = record.read(self.redis, self.keys, rid)
-            if found is not None:
-                yield found, judge(found, around)
+        for found in record.read_all(self.redis, self.keys, rids):
+            yield found, judge(found, around)
 
     def _has_features(self, found: Record) -> bool:
         try:
@@ -148,7 +187,7 @@ class Janitor:
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.expired()))
         elif verdict is Verdict.ABANDON:
             self._abandoner.abandon(found.rid, Fence.seen(found.seen), found.attempt)
-        elif found.model in self.models:
+        else:
             self._queue_again(found, found.attempt + (verdict is Verdict.NEXT_ATTEMPT))
 
     def _queue_again(self, found: Record, attempt: int) -> None:

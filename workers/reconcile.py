@@ -30,6 +30,8 @@ class Surroundings:
     node: str
     now_ms: int
     live_nodes: frozenset[str]
+    neglected: frozenset[str]
+    """Requests of living nodes whose workers have gone, or no longer serve the model."""
     is_alive: Callable[[str], bool]
     backlog: Callable[[Record], int]
     """Messages waiting on the queue that the record names."""
@@ -48,7 +50,8 @@ def judge(record: Record, around: Surroundings) -> Verdict:
     if record.node not in around.live_nodes | {around.node}:
         return _next(record)  # queue, worker, features and scheduler were all the node's
     if record.node != around.node:
-        return Verdict.LEAVE
+        is_ours = record.rid in around.neglected and record.state in (State.QUEUED, State.PROCESSING)
+        return _next(record) if is_ours else Verdict.LEAVE  # a parked one is the node's schedulers'
     if record.state is State.PROCESSING and not around.is_alive(record.owner):
         return _next(record)
     if record.state is State.PARKED and not around.has_features(record):

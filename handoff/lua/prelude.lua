@@ -31,9 +31,23 @@ local function ring(node)
   redis.call('LTRIM', bell, 0, 0)
 end
 
--- When the reconciler should look again: after a while, and not later than just after the deadline.
-local function next_look(now, recheck_ms, deadline)
-  return whole(math.min(now + tonumber(recheck_ms), math.max(now, tonumber(deadline))))
+-- A node's live requests, by the time when its janitor should look at them.
+local function watch(node, model, rid, at)
+  redis.call('ZADD', lane_key('watch', node, model), whole(at), rid)
+end
+
+local function unwatch(node, model, rid)
+  redis.call('ZREM', lane_key('watch', node, model), rid)
+end
+
+-- Whether a request that is watched is still a live one of that node. What is not is watched no longer.
+local function is_still_there(node, model, rid)
+  local f = redis.call('HMGET', prefix .. 'r:' .. rid, 'state', 'node', 'model')
+  if f[1] and not ENDS[f[1]] and f[2] == node and f[3] == model then
+    return true, f[1]
+  end
+  unwatch(node, model, rid)
+  return false
 end
 
 local LOG = '*' -- stands in a record where its events are kept for whoever asks, not sent to one API process
@@ -78,6 +92,7 @@ local function finish(record, rid, state, retention_ms, problem, result)
   redis.call('ZADD', prefix .. 'ended:' .. tenant, whole(now), rid)
   forget_old(tenant, now, tonumber(retention_ms))
   redis.call('ZREM', prefix .. 'due', rid)
+  unwatch(f[2], f[3], rid)
   redis.call('ZREM', lane_key('parked', f[2], f[3]), rid)
   redis.call('ZREM', lane_key('leases', f[2], f[3]), rid)
   redis.call('HSET', record, 'state', state, 't_end', whole(now), 'problem', problem, 'result', result)

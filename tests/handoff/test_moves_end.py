@@ -6,7 +6,7 @@ import pytest
 from forebay.errors import Problem
 from forebay.states import State
 from handoff.moves import RECHECK_MS, RETENTION_MS, End, Fence, Seen
-from tests.support.ways import NODE, WORKER, problem_of
+from tests.support.ways import MODEL, NODE, WORKER, problem_of
 
 pytestmark = pytest.mark.service
 
@@ -216,7 +216,8 @@ def test_a_request_is_queued_again_as_it_was_seen(way, client, state):
     assert (way.waiting(), way.leased()) == ([], [])
     assert {"ticket", "claim", "scheduler"} & set(way.raw()) == set()
     seconds, _ = client.time()
-    assert client.zscore(way.moves.keys.due, "r1") >= seconds * 1000 + RECHECK_MS - 1000
+    assert client.zscore(way.moves.keys.watch("n2", MODEL), "r1") >= seconds * 1000 + RECHECK_MS - 1000
+    assert way.watched() == []
 
 
 def test_the_former_holder_has_no_say_after_a_replay(way):
@@ -263,34 +264,6 @@ def test_a_request_that_moved_meanwhile_is_not_queued_again(way, client, change)
 
     assert (moved.ok, moved.state) == (False, state)
     assert b"again" not in way.messages()
-
-
-# overdue
-
-
-def test_the_reconciler_looks_at_what_is_due_and_not_twice_at_once(way, client):
-    """Each look sets the time of the next."""
-    way.accept("r1", "t1")
-    way.accept("r2", "t2")
-    way.make_due("r2")
-
-    now_ms, rids = way.do(way.moves.overdue())
-    _, again = way.do(way.moves.overdue())
-
-    seconds, _ = client.time()
-    assert abs(now_ms - seconds * 1000) < 2000
-    assert (rids, again) == (["r2"], [])
-    assert client.zscore(way.moves.keys.due, "r2") == now_ms + RECHECK_MS
-
-
-def test_an_id_without_a_record_is_no_longer_looked_at(way, client):
-    """Otherwise it would count as a live request for ever."""
-    client.zadd(way.moves.keys.due, {"ghost": 1})
-
-    _, rids = way.do(way.moves.overdue())
-
-    assert rids == ["ghost"]
-    assert way.live() == []
 
 
 def test_what_was_seen_is_part_of_the_record(way):

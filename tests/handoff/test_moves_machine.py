@@ -216,6 +216,18 @@ class Hub(RuleBasedStateMachine):
         if twice:
             assert self.way.cancel(rid) == request.state
 
+    @rule(rid=RIDS, twice=TWICE)
+    def expire(self, rid, twice):
+        request = self.get(rid)
+        if not request.is_live:
+            return
+        self.way.pass_deadline(rid)
+        assert self.way.do(self.way.moves.expire()).ended == ((rid, request.state),)
+        if twice:
+            assert self.way.do(self.way.moves.expire()).ended == ()
+        self.model.end(rid, "expired")
+        request.ended_by = ("deadline", "")
+
     @rule(rid=RIDS, attempt=st.integers(1, MAX_ATTEMPTS), twice=TWICE, again=st.booleans())
     def replay(self, rid, attempt, twice, again):
         request = self.get(rid)
@@ -238,6 +250,7 @@ class Hub(RuleBasedStateMachine):
             assert request.state in LIVE | ENDS
         live = {rid for rid, request in self.model.requests.items() if request.is_live}
         assert set(self.way.live()) == live
+        assert set(self.way.watched()) == live - self.model.of("accepted")
         assert set(self.way.waiting()) == self.model.of("parked")
         assert set(self.way.leased()) == self.model.of("admitted")
         assert set(self.way.in_line()) == self.model.of("queued")

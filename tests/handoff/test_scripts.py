@@ -10,8 +10,20 @@ from tests.support.ways import Way
 pytestmark = pytest.mark.service
 
 MOVES = [
-    *("accept", "begin", "cancel", "claim", "emit", "enqueue", "finish", "lapse", "overdue", "park", "renew"),
-    *("replay", "take", "drop", "give_back", "inherit", "recover", "quarantine", "shadow"),
+    *("accept", "begin", "cancel", "claim", "emit", "enqueue", "finish", "lapse", "park", "renew"),
+    *(
+        "expire",
+        "look",
+        "neglected",
+        "replay",
+        "take",
+        "drop",
+        "give_back",
+        "inherit",
+        "recover",
+        "quarantine",
+        "shadow",
+    ),
 ]
 
 

@@ -91,8 +91,8 @@ def test_everything_that_the_dead_have_left_is_named(node):
             ["remove", "cache entry in the making", f"by {dead.owner}", "it has died"],
             ["remove", "lock file", dead.owner, "nobody holds its lock"],
             ["remove", "draft", rows[5][2], "nobody holds its lock"],
-            ["next attempt", "request", "again", "processing, attempt 1"],
             ["expire", "request", "late", "processing, attempt 1"],
+            ["next attempt", "request", "again", "processing, attempt 1"],
         ]
         assert rows[0][4] == "0.2"
 

@@ -10,7 +10,6 @@ import pytest
 from forebay import Prompt
 from forebay.errors import Problem
 from forebay.task import Kind, Task, TaskBody, seal
-from handoff import nodes
 from handoff.connection import connect
 from handoff.moves import End, Fence
 from handoff.pool import Owner, Pool, is_alive
@@ -286,34 +285,6 @@ def test_a_living_workers_request_is_left_alone(node, janitor):
         janitor.tick()
 
     assert node.way.raw() == before
-
-
-def test_a_gone_nodes_request_comes_here_if_we_have_its_model(node, janitor):
-    """Under the next attempt; another model's is left for a node that has it."""
-    for rid in ("ours", "theirs"):
-        node.way.accept(rid, f"token of {rid}")
-        node.way.enqueue(rid, f"token of {rid}", body=SEALED)
-        node.way.client.hset(node.way.moves.keys.record(rid), "node", "gone")
-        node.way.make_due(rid)
-    node.way.client.hset(node.way.moves.keys.record("theirs"), "model", "another")
-
-    janitor.tick()
-
-    assert (node.way.record("ours").node, node.way.record("ours").attempt) == (NODE, 2)
-    assert (node.way.record("theirs").node, node.way.record("theirs").attempt) == ("gone", 1)
-
-
-def test_a_living_nodes_request_is_not_taken_from_it(node, janitor):
-    """It has announced itself lately."""
-    nodes.announce(node.way.client, node.way.moves.keys, "n2", "workers", {})
-    node.way.accept()
-    node.way.enqueue(body=SEALED)
-    node.way.client.hset(node.way.moves.keys.record("r1"), "node", "n2")
-    node.way.age()
-
-    janitor.tick()
-
-    assert (node.way.record().node, node.way.record().attempt) == ("n2", 1)
 
 
 def test_a_lapsed_lease_is_noticed(node, janitor):

@@ -32,11 +32,12 @@ def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, 
     )
 
 
-def verdict(record, backlog=0, *, features=True):
+def verdict(record, backlog=0, *, features=True, neglected=()):
     around = Surroundings(
         node="n1",
         now_ms=NOW,
         live_nodes=frozenset({"n1", "n2"}),
+        neglected=frozenset(neglected),
         is_alive=lambda owner: owner == "alive",
         backlog=lambda _: backlog,
         has_features=lambda _: features,
@@ -77,9 +78,17 @@ def test_a_request_of_another_living_node_is_that_nodes(state):
     assert verdict(record) is Verdict.LEAVE
 
 
+@pytest.mark.parametrize("state", ["queued", "processing", "parked", "admitted"])
+def test_what_a_living_nodes_workers_have_left_is_tried_elsewhere(state):
+    """What is parked or admitted is its schedulers', who live."""
+    left = verdict(request(state, node="n2"), neglected=["r1"])
+
+    assert left is (Verdict.NEXT_ATTEMPT if state in ("queued", "processing") else Verdict.LEAVE)
+
+
 def test_our_own_node_lives_while_we_judge():
     """Even if its announcement is late."""
-    around = Surroundings("n1", NOW, frozenset(), lambda _: True, lambda _: 0, lambda _: True)
+    around = Surroundings("n1", NOW, frozenset(), frozenset(), lambda _: True, lambda _: 0, lambda _: True)
 
     assert judge(request("processing"), around) is Verdict.LEAVE
 
