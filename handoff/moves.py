@@ -24,6 +24,7 @@ LOOKS_AT_ONCE = 100  # requests in one script: Redis does nothing else meanwhile
 RETENTION_MS = 600_000  # how long an ended request can be asked about
 LEASE_MS = 10_000  # a scheduler that is silent this long is taken for dead
 MAX_ATTEMPTS = 3
+MOST_RESENT = 10  # a message that vanishes for so often is taken by something that is none of ours
 
 
 class Limit(StrEnum):
@@ -209,6 +210,15 @@ class Moves:
         """Queue the request again as ``attempt``, if it still is as it was ``seen``."""
         queue, fence = self.keys.queue(node, lane), (seen.state, seen.attempt, seen.token)
         return self._move("replay", rid, *fence, attempt, node, queue, message, RECHECK_MS, read=_read_moved)
+
+    def is_lost(self, rid: str) -> Move[bool]:
+        """Whether the message of a queued request is in no list any more."""
+        return self._move("lost", rid, read=bool)
+
+    def resend(self, rid: str, seen: Seen, node: str, lane: str, message: bytes) -> Move[Moved]:
+        """Queue another message for a request, under the same attempt, if its own is in no list."""
+        queue = self.keys.queue(node, lane)
+        return self._move("resend", rid, seen.attempt, seen.token, queue, message, read=_read_moved)
 
     def lapse(self, node: str, model: str) -> Move[list[str]]:
         return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), texts)

@@ -38,6 +38,8 @@ class Record:
     body: bytes
     times_ms: Mapping[str, int]
     ticket: bytes = b""
+    resent: int = 0
+    """How often its message was lost and sent again."""
     claim: str = ""
     worker_ms: Mapping[str, float] = field(default_factory=dict)
     problem: Problem | None = None
@@ -74,6 +76,7 @@ class Record:
             priority=int(plain("priority") or 0),
             deadline_ms=int(plain("deadline")),
             lapses=int(plain("lapses") or 0),
+            resent=int(plain("resent") or 0),
             body=text.get("body", b""),
             ticket=text.get("ticket", b""),
             claim=plain("claim"),

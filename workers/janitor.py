@@ -25,12 +25,12 @@ from handoff.moves import LOOKS_AT_ONCE, End, Fence, Moved, Moves
 from handoff.nodes import SILENT_MS
 from handoff.pool import Pool, is_alive
 from handoff.record import Record
-from handoff.requeue import requeue
-from handoff.scripts import Move, perform
+from handoff.requeue import requeue, resend
+from handoff.scripts import Move, perform, perform_all
 from handoff.slot import takers
 from workers.abandon import Abandoner
 from workers.heir import Heir
-from workers.reconcile import Surroundings, Verdict, judge
+from workers.reconcile import Surroundings, Verdict, judge, may_be_lost
 from workers.sweep import Sweep
 
 log = logging.getLogger(__name__)
@@ -155,28 +155,28 @@ class Janitor:
         self, now_ms: int, rids: Sequence[str], neglected: frozenset[str] = frozenset()
     ) -> Iterator[tuple[Record, Verdict]]:
         """What should become of each request; nothing is done about it."""
+        found = record.read_all(self.redis, self.keys, rids)
         around = Surroundings(
             self.node,
             now_ms,
             frozenset(nodes.live_nodes(self.redis, self.keys, now_ms)),
             neglected,
             partial(is_alive, self.folder),
-            self._backlog,
+            self._lost_among([one.rid for one in found if may_be_lost(one, now_ms)]),
             self._has_features,
         )
-        for found in record.read_all(self.redis, self.keys, rids):
-            yield found, judge(found, around)
+        for one in found:
+            yield one, judge(one, around)
+
+    def _lost_among(self, rids: Sequence[str]) -> frozenset[str]:
+        lost = perform_all(self.redis, [self.moves.is_lost(rid) for rid in rids])
+        return frozenset(rid for rid, is_lost in zip(rids, lost, strict=True) if is_lost)
 
     def _has_features(self, found: Record) -> bool:
         try:
             return all(map(self.pool.is_current, Ticket.unpack(found.ticket).blocks))
         except ValueError:  # a ticket of another release: no scheduler of ours could read it either
             return False
-
-    def _backlog(self, found: Record) -> int:
-        with redis_failures():
-            length: Any = self.redis.llen(self.keys.queue(found.node, found.lane))
-        return int(length)
 
     def _act(self, found: Record, verdict: Verdict) -> None:
         if verdict is Verdict.LEAVE:
@@ -187,12 +187,18 @@ class Janitor:
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.expired()))
         elif verdict is Verdict.ABANDON:
             self._abandoner.abandon(found.rid, Fence.seen(found.seen), found.attempt)
+        elif verdict is Verdict.GIVE_UP:
+            perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.of(_given_up(found.resent))))
         else:
-            self._queue_again(found, found.attempt + (verdict is Verdict.NEXT_ATTEMPT))
+            self._queue_again(found, verdict)
 
-    def _queue_again(self, found: Record, attempt: int) -> None:
+    def _queue_again(self, found: Record, verdict: Verdict) -> None:
         try:
-            move: Move[Moved] = requeue(self.moves, found, attempt, self.node, self.secret)
+            move: Move[Moved] = (
+                resend(self.moves, found, self.secret)
+                if verdict is Verdict.SEND_AGAIN
+                else requeue(self.moves, found, found.attempt + 1, self.node, self.secret)
+            )
         except NewerTaskError as error:  # a janitor of that release will, when this node has one
             log.warning("request left to a later release", extra={"rid": found.rid, "reason": str(error)})
             return
@@ -215,3 +221,9 @@ class Janitor:
         if isinstance(self.store, Spool) and time.monotonic() - self._spool_swept_at > _SPOOL_EVERY_S:
             self._spool_swept_at = time.monotonic()
             self.store.sweep()
+
+
+def _given_up(resent: int) -> Problem:
+    """Its media are not named in quarantine: no worker had begun with them."""
+    detail = f"abandoned after its message was lost {resent + 1} times before a worker had begun"
+    return Problem("abandoned", detail, 500)

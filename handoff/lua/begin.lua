@@ -30,5 +30,6 @@ if state == 'processing' then
 end
 redis.call('ZREM', lane_key('line', f[7], f[8]), ARGV[2])
 redis.call('HSET', KEYS[1], 'state', 'processing', 'owner', ARGV[4], 't_processing', whole(now))
+redis.call('HDEL', KEYS[1], 'message')
 tell_state(f[9], ARGV[2], 'processing', attempt)
 return {'run', attempt, body, left}

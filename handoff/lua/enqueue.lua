@@ -14,7 +14,7 @@ if state == 'accepted' then
     redis.call('HSET', KEYS[1], 'size', ARGV[10])
   end
   redis.call('HSET', KEYS[1], 'state', 'queued', 'body', ARGV[5], 'node', ARGV[6], 'lane', ARGV[7],
-    't_queued', whole(now))
+    't_queued', whole(now), 'message', ARGV[9])
   redis.call('ZADD', lane_key('line', ARGV[6], ARGV[7]), whole(now), ARGV[2])
   watch(ARGV[6], f[5], ARGV[2], now + tonumber(ARGV[11]))
   redis.call('LPUSH', ARGV[8], ARGV[9])

@@ -31,6 +31,28 @@ local function ring(node)
   redis.call('LTRIM', bell, 0, 0)
 end
 
+-- Whether a queued request's message is in no list: what its worker has in hand is in a list, too, also when it has died.
+-- The record has the very bytes, from when they are queued until somebody begins.
+local function is_lost(record)
+  local f = redis.call('HMGET', record, 'state', 'node', 'lane', 'message')
+  if f[1] ~= 'queued' then
+    return false
+  end
+  local queue = prefix .. 'mm.' .. f[2] .. '.' .. f[3]
+  if not f[4] then
+    return redis.call('LLEN', queue) == 0 -- queued by an earlier release: only an empty queue is sure to lack it
+  end
+  if redis.call('LPOS', queue, f[4], 'RANK', -1) then
+    return false
+  end
+  for _, life in ipairs(redis.call('SMEMBERS', prefix .. 'takers:' .. f[2])) do
+    if redis.call('LPOS', prefix .. 'taken:' .. f[2] .. ':' .. life .. ':' .. f[3], f[4]) then
+      return false
+    end
+  end
+  return true
+end
+
 -- A node's live requests, by the time when its janitor should look at them.
 local function watch(node, model, rid, at)
   redis.call('ZADD', lane_key('watch', node, model), whole(at), rid)
@@ -96,7 +118,7 @@ local function finish(record, rid, state, retention_ms, problem, result)
   redis.call('ZREM', lane_key('parked', f[2], f[3]), rid)
   redis.call('ZREM', lane_key('leases', f[2], f[3]), rid)
   redis.call('HSET', record, 'state', state, 't_end', whole(now), 'problem', problem, 'result', result)
-  redis.call('HDEL', record, 'body', 'ticket')
+  redis.call('HDEL', record, 'body', 'ticket', 'message')
   redis.call('PEXPIRE', record, retention_ms)
   if live == 0 then
     -- Together: what is still asked about would otherwise never be found to have ended.

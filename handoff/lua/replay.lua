@@ -16,7 +16,7 @@ redis.call('ZREM', lane_key('line', f[4], f[7]), ARGV[2])
 redis.call('ZADD', lane_key('line', ARGV[7], f[7]), whole(now), ARGV[2])
 redis.call('HDEL', KEYS[1], 'ticket', 'claim', 'scheduler')
 redis.call('HSET', KEYS[1], 'state', 'queued', 'attempt', ARGV[6], 'owner', '', 'node', ARGV[7],
-  't_queued', whole(now), 'replayed', mark)
+  't_queued', whole(now), 'replayed', mark, 'message', ARGV[9])
 unwatch(f[4], f[5], ARGV[2])
 watch(ARGV[7], f[5], ARGV[2], now + tonumber(ARGV[10]))
 redis.call('LPUSH', ARGV[8], ARGV[9])

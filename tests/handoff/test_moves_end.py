@@ -6,6 +6,7 @@ import pytest
 from forebay.errors import Problem
 from forebay.states import State
 from handoff.moves import RECHECK_MS, RETENTION_MS, End, Fence, Seen
+from handoff.slot import Slot
 from tests.support.ways import MODEL, NODE, WORKER, problem_of
 
 pytestmark = pytest.mark.service
@@ -264,6 +265,65 @@ def test_a_request_that_moved_meanwhile_is_not_queued_again(way, client, change)
 
     assert (moved.ok, moved.state) == (False, state)
     assert b"again" not in way.messages()
+
+
+# resend
+
+
+def resend(way, message=b"again", before=None):
+    return way.do(way.moves.resend("r1", before or seen(way), NODE, "text", message))
+
+
+def test_a_lost_message_is_replaced_and_is_the_next_to_be_taken(way):
+    """In its place in line, under the same attempt; a call that redis-py repeats queues one."""
+    way.queued("r1", "t1")
+    way.queued("r2", "t2")
+    way.client.lrem(way.moves.keys.queue(NODE, "text"), 0, b"message of r1")
+    before = way.record()
+
+    assert [resend(way).ok for _ in range(2)] == [True, True]
+
+    assert way.messages() == [b"message of r2", b"again"]
+    record = way.record()
+    assert (record.resent, record.attempt, record.times_ms) == (1, 1, before.times_ms)
+    assert way.in_line() == ["r1", "r2"]
+    assert not way.do(way.moves.is_lost("r1"))
+
+
+def test_a_message_that_is_somewhere_is_not_replaced(way):
+    """On its queue or in a hand; each one that was sent again is looked for in the place of the one before."""
+    way.queued()
+    slot = Slot(way.moves.keys, NODE, "worker-life")
+    assert not resend(way).ok
+    way.do(slot.take(["text"]))
+    assert not resend(way).ok
+    way.client.delete(slot.list_of("text"))
+    assert resend(way).ok
+
+    assert not resend(way, b"once more").ok
+    assert (way.messages(), way.record().resent) == ([b"again"], 1)
+
+
+@pytest.mark.parametrize("state", ["accepted", "processing", "parked", "admitted"])
+def test_only_a_queued_request_has_a_message_to_lose(way, state):
+    """Whoever has begun needs none, and its record no longer has it."""
+    way.to(state)
+    way.client.delete(way.moves.keys.queue(NODE, "text"))
+
+    assert not way.do(way.moves.is_lost("r1"))
+    assert resend(way).state == state
+    assert (way.messages(), "message" in way.raw()) == ([], False)
+
+
+def test_a_message_of_what_has_moved_since_is_not_sent(way):
+    """Another attempt, or another acceptance of the same id."""
+    way.queued()
+    before = seen(way)
+    way.do(way.moves.replay("r1", before, 2, NODE, "text", b"second"))
+    way.client.delete(way.moves.keys.queue(NODE, "text"))
+
+    assert not resend(way, before=before).ok
+    assert resend(way).ok
 
 
 def test_what_was_seen_is_part_of_the_record(way):

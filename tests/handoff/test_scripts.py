@@ -10,20 +10,21 @@ from tests.support.ways import Way
 pytestmark = pytest.mark.service
 
 MOVES = [
-    *("accept", "begin", "cancel", "claim", "emit", "enqueue", "finish", "lapse", "park", "renew"),
     *(
+        "accept",
+        "begin",
+        "cancel",
+        "claim",
+        "emit",
+        "enqueue",
         "expire",
+        "finish",
+        "lapse",
         "look",
+        "lost",
         "neglected",
-        "replay",
-        "take",
-        "drop",
-        "give_back",
-        "inherit",
-        "recover",
-        "quarantine",
-        "shadow",
     ),
+    *("park", "renew", "replay", "resend", "take", "drop", "give_back", "inherit", "recover", "quarantine", "shadow"),
 ]
 
 

@@ -258,21 +258,6 @@ def test_a_request_that_killed_three_workers_is_abandoned(node, janitor):
     assert len(node.way.messages()) == 1
 
 
-def test_a_lost_message_is_sent_again(node, janitor):
-    """The same attempt: nobody had begun. A message that still waits is not lost."""
-    node.way.accept()
-    node.way.enqueue(body=SEALED)
-    node.way.age()
-    janitor.tick()
-    assert len(node.way.messages()) == 1
-
-    node.way.client.delete(node.way.moves.keys.queue(NODE, "text"))
-    node.way.age()
-    janitor.tick()
-
-    assert (newest_task(node).attempt, node.way.state()) == (1, "queued")
-
-
 def test_a_living_workers_request_is_left_alone(node, janitor):
     """However often it is looked at."""
     driver = node.driver()
