@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,14 @@ from handoff.keys import Keys
 from handoff.media import RedisStore, Spool
 from handoff.moves import LOOKS_AT_ONCE, End, Fence, Moved, Moves
 from handoff.nodes import SILENT_MS
-from handoff.pool import Pool, is_alive
+from handoff.pool import Pool, is_alive, is_at
 from handoff.record import Record
 from handoff.requeue import requeue, resend
 from handoff.scripts import Move, perform, perform_all
 from handoff.slot import takers
 from workers.abandon import Abandoner
 from workers.heir import Heir
+from workers.job import work_name
 from workers.reconcile import Surroundings, Verdict, judge, may_be_lost
 from workers.sweep import Sweep
 
@@ -161,7 +161,7 @@ class Janitor:
             now_ms,
             frozenset(nodes.live_nodes(self.redis, self.keys, now_ms)),
             neglected,
-            partial(is_alive, self.folder),
+            self._is_at_work,
             self._lost_among([one.rid for one in found if may_be_lost(one, now_ms)]),
             self._has_features,
         )
@@ -171,6 +171,9 @@ class Janitor:
     def _lost_among(self, rids: Sequence[str]) -> frozenset[str]:
         lost = perform_all(self.redis, [self.moves.is_lost(rid) for rid in rids])
         return frozenset(rid for rid, is_lost in zip(rids, lost, strict=True) if is_lost)
+
+    def _is_at_work(self, found: Record) -> bool:
+        return is_at(self.folder, found.owner, work_name(found.rid, found.token))
 
     def _has_features(self, found: Record) -> bool:
         try:

@@ -33,7 +33,8 @@ class Surroundings:
     live_nodes: frozenset[str]
     neglected: frozenset[str]
     """Requests of living nodes whose workers have gone, or no longer serve the model."""
-    is_alive: Callable[[str], bool]
+    is_at_work: Callable[[Record], bool]
+    """Whether the owner of a request lives and is still at it."""
     lost: frozenset[str]
     """Queued requests whose message is in no list."""
     has_features: Callable[[Record], bool]
@@ -53,8 +54,8 @@ def judge(record: Record, around: Surroundings) -> Verdict:
     if record.node != around.node:
         is_ours = record.rid in around.neglected and record.state in (State.QUEUED, State.PROCESSING)
         return _next(record) if is_ours else Verdict.LEAVE  # a parked one is the node's schedulers'
-    if record.state is State.PROCESSING and not around.is_alive(record.owner):
-        return _next(record)
+    if record.state is State.PROCESSING and not around.is_at_work(record):
+        return _next(record)  # dead, or it has failed without being able to say so
     if record.state is State.PARKED and not around.has_features(record):
         return _next(record)  # the pool was made anew, or somebody freed what was not theirs
     if record.state is State.QUEUED and record.rid in around.lost:

@@ -39,7 +39,7 @@ def verdict(record, *, lost=(), features=True, neglected=()):
         now_ms=NOW,
         live_nodes=frozenset({"n1", "n2"}),
         neglected=frozenset(neglected),
-        is_alive=lambda owner: owner == "alive",
+        is_at_work=lambda record: record.owner == "alive",
         lost=frozenset(lost),
         has_features=lambda _: features,
     )
@@ -94,8 +94,8 @@ def test_our_own_node_lives_while_we_judge():
     assert judge(request("processing"), around) is Verdict.LEAVE
 
 
-def test_a_dead_workers_request_is_tried_again():
-    """A living one's is not, however long it takes."""
+def test_the_request_of_a_worker_that_has_died_or_left_it_is_tried_again():
+    """Of one that is at it, it is not, however long that takes."""
     assert verdict(request("processing", owner="dead")) is Verdict.NEXT_ATTEMPT
     assert verdict(request("processing", owner="alive", queued_ms=0)) is Verdict.LEAVE
 
