@@ -154,16 +154,9 @@ class Moves:
     def enqueue(
         self, rid: str, token: str, body: bytes, node: str, lane: str, message: bytes, *, size_bytes: int = -1
     ) -> Move[Moved]:
-        """Queue the first attempt; ``message`` is the whole Celery envelope.
+        """Queue the first attempt, with its body, packed and sealed, and its ``message``, the whole Celery envelope.
 
-        Args:
-            rid: the request.
-            token: of its acceptance.
-            body: packed and sealed.
-            node: that does it.
-            lane: of that node.
-            message: the whole Celery envelope.
-            size_bytes: of its media, where more was fetched than was known; -1 leaves it.
+        ``size_bytes`` are those of its media where more was fetched than was known; -1 leaves it.
         """
         queue = self.keys.queue(node, lane)
         args = (token, 1, body, node, lane, queue, message, size_bytes, RECHECK_MS)
@@ -221,7 +214,16 @@ class Moves:
         return self._move("resend", rid, seen.attempt, seen.token, queue, message, read=_read_moved)
 
     def lapse(self, node: str, model: str) -> Move[list[str]]:
-        return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), texts)
+        """Park again what has lost its scheduler, but for what has been tried often enough. What was parked."""
+        return self._of_leases("lapse", node, model)
+
+    def worn(self, node: str, model: str) -> Move[list[str]]:
+        """What has lost its scheduler, and been tried often enough."""
+        return self._of_leases("worn", node, model)
+
+    def _of_leases(self, script: str, node: str, model: str) -> Move[list[str]]:
+        args = (self.keys.prefix, node, model, LOOKS_AT_ONCE, MAX_ATTEMPTS)
+        return Move(script, self.keys.leases(node, model), args, texts)
 
     def look(self, node: str, model: str) -> Move[tuple[int, list[str]]]:
         """Redis' time in ms, and the requests of a node that its janitor should look at."""
@@ -229,13 +231,7 @@ class Moves:
         return Move("look", self.keys.watch(node, model), args, _read_look)
 
     def neglected(self, node: str, models: Sequence[str], silent_ms: int) -> Move[tuple[int, list[str]]]:
-        """Redis' time in ms, and requests of ``models`` on nodes other than ``node`` that nobody looks at.
-
-        Args:
-            node: whose own requests are not meant.
-            models: that are served here.
-            silent_ms: so long nobody has looked, or the whole node has said nothing.
-        """
+        """Redis' time in ms, and requests of ``models`` on other nodes that nobody has looked at for ``silent_ms``."""
         args: tuple[Argument, ...] = (self.keys.prefix, node, silent_ms, RECHECK_MS, LOOKS_AT_ONCE, *models)
         return Move("neglected", self.keys.nodes, args, _read_look)
 

@@ -50,6 +50,11 @@ class Record:
         return Seen(self.state, self.attempt, self.token)
 
     @property
+    def tries(self) -> int:
+        """How often it has been tried: each attempt of a worker, and each scheduler that its ticket has outlived."""
+        return self.attempt + self.lapses
+
+    @property
     def has_log(self) -> bool:
         """Whether its events are kept for whoever follows it."""
         return self.reply_to == LOG

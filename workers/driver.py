@@ -136,7 +136,7 @@ class Driver:
 
     def _abandon(self, task: Task, begun: Begun) -> None:
         abandoner = Abandoner(self.redis, self.moves, self.node, self.secret)
-        moved = abandoner.abandon(task.rid, _fence(task, begun), begun.attempt)
+        moved = abandoner.abandon(task.rid, _fence(task, begun))
         log.warning("request abandoned", extra={"rid": task.rid, "model": task.model, "written": moved.ok})
 
     def _begin(self, task: Task) -> Begun:

@@ -73,9 +73,7 @@ class Janitor:
         self._reconcile()
         if has_listened:
             self._take_over()
-        for model in self.models:
-            for rid in perform(self.redis, self.moves.lapse(self.node, model)):
-                log.warning("lease lapsed, parked again", extra={"rid": rid, "model": model})
+        self._lapse()
         self._purge()
         for finding in self.sweep.findings():
             if finding.remove():
@@ -141,6 +139,15 @@ class Janitor:
                 if len(rids) < LOOKS_AT_ONCE:
                     break
 
+    def _lapse(self) -> None:
+        """Give what has lost its scheduler to the next one, or up."""
+        for model in self.models:
+            for rid in perform(self.redis, self.moves.lapse(self.node, model)):
+                log.warning("lease lapsed, parked again", extra={"rid": rid, "model": model})
+            worn = perform(self.redis, self.moves.worn(self.node, model))
+            for found in record.read_all(self.redis, self.keys, worn):
+                self._act(found, Verdict.ABANDON)
+
     def _take_over(self) -> None:
         """Look at what nobody looks at on other nodes."""
         now_ms, rids = perform(self.redis, self.moves.neglected(self.node, self.models, SILENT_MS))
@@ -189,7 +196,7 @@ class Janitor:
         if verdict is Verdict.EXPIRE:
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.expired()))
         elif verdict is Verdict.ABANDON:
-            self._abandoner.abandon(found.rid, Fence.seen(found.seen), found.attempt)
+            self._abandoner.abandon(found.rid, Fence.seen(found.seen))
         elif verdict is Verdict.GIVE_UP:
             perform(self.redis, self.moves.finish(found.rid, Fence.seen(found.seen), End.of(_given_up(found.resent))))
         else:

@@ -32,7 +32,7 @@ class Surroundings:
     now_ms: int
     live_nodes: frozenset[str]
     neglected: frozenset[str]
-    """Requests of living nodes whose workers have gone, or no longer serve the model."""
+    """Requests of other nodes whose workers have gone, or no longer serve the model, and that no scheduler has."""
     is_at_work: Callable[[Record], bool]
     """Whether the owner of a request lives and is still at it."""
     lost: frozenset[str]
@@ -52,8 +52,8 @@ def judge(record: Record, around: Surroundings) -> Verdict:
     if record.node not in around.live_nodes | {around.node}:
         return _next(record)  # queue, worker, features and scheduler were all the node's
     if record.node != around.node:
-        is_ours = record.rid in around.neglected and record.state in (State.QUEUED, State.PROCESSING)
-        return _next(record) if is_ours else Verdict.LEAVE  # a parked one is the node's schedulers'
+        is_left = record.rid in around.neglected and record.state is not State.PARKED
+        return _next(record) if is_left else Verdict.LEAVE  # a parked one is for the node's schedulers
     if record.state is State.PROCESSING and not around.is_at_work(record):
         return _next(record)  # dead, or it has failed without being able to say so
     if record.state is State.PARKED and not around.has_features(record):
@@ -64,7 +64,7 @@ def judge(record: Record, around: Surroundings) -> Verdict:
 
 
 def _next(record: Record) -> Verdict:
-    return Verdict.NEXT_ATTEMPT if record.attempt < MAX_ATTEMPTS else Verdict.ABANDON
+    return Verdict.NEXT_ATTEMPT if record.tries < MAX_ATTEMPTS else Verdict.ABANDON
 
 
 def may_be_lost(record: Record, now_ms: int) -> bool:

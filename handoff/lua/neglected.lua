@@ -1,4 +1,5 @@
 -- Name other nodes' requests that nobody looks at: of a node that is silent, or whose workers no longer serve the model.
+-- What a living scheduler has, or may claim, is not among the latter.
 -- The time of their next look stays as it is, so that what one janitor leaves, another takes up.
 -- KEYS[1]: nodes. ARGV: prefix, own node, silence ms, recheck ms, most requests, the models that are served here.
 -- Returns {now, rid, rid, …}.
@@ -15,14 +16,23 @@ local function is_looked_after(node, model)
   return redis.call('EXISTS', prefix .. 'janitor:' .. node) == 1
 end
 
+local function has_lapsed(node, model, rid)
+  local ends = redis.call('ZSCORE', lane_key('leases', node, model), rid)
+  return ends and tonumber(ends) <= now
+end
+
+local function is_left(node, model, rid, state)
+  return state == 'queued' or state == 'processing' or (state == 'admitted' and has_lapsed(node, model, rid))
+end
+
 local function add(node, model, is_silent)
   local watched = lane_key('watch', node, model)
   for _, rid in ipairs(redis.call('ZRANGEBYSCORE', watched, '-inf', whole(now), 'LIMIT', 0, most + 1 - #reply)) do
     local there, state = is_still_there(node, model, rid)
-    if there and (is_silent or state == 'queued' or state == 'processing') then
+    if there and (is_silent or is_left(node, model, rid, state)) then
       reply[#reply + 1] = rid
     elseif there then
-      watch(node, model, rid, now + tonumber(ARGV[4])) -- a scheduler of that node lives, and it is the scheduler's
+      watch(node, model, rid, now + tonumber(ARGV[4]))
     end
   end
 end

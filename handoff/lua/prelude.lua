@@ -24,6 +24,11 @@ local function rank(priority, deadline)
   return whole((100 - bounded) * 1e13 + tonumber(deadline))
 end
 
+-- How often a request has been tried: an attempt of a worker, and each scheduler that its ticket has outlived.
+local function tries(attempt, lapses)
+  return tonumber(attempt) + tonumber(lapses or 0)
+end
+
 -- Wake one idle worker of a node: it blocks on the bell, because it cannot block on three queues and move from them.
 local function ring(node)
   local bell = prefix .. 'bell:' .. node

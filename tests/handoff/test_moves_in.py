@@ -212,6 +212,18 @@ def test_a_request_that_kills_its_workers_is_abandoned_after_three(way):
     assert way.record().owner == "w3"  # the end is written by whoever heard 'abandoned'
 
 
+def test_a_scheduler_that_died_over_it_counts_as_one_of_the_three(way):
+    """Whatever has cost it an attempt: it is tried three times in all."""
+    way.admitted()
+    way.let_lapse()
+    way.do(way.moves.lapse(NODE, MODEL))
+    way.do(way.moves.replay("r1", way.record().seen, 2, NODE, "text", b"again"))
+
+    assert way.begin(owner="w1").outcome == "run"
+    assert way.begin(owner="w2", dead="w1").outcome == "abandoned"
+    assert way.record().tries == MAX_ATTEMPTS
+
+
 @pytest.mark.parametrize("state", ["queued", "processing"])
 def test_a_request_past_its_deadline_is_not_begun(way, state):
     """Nobody wants the answer; the worker learns what it needs to write the end."""

@@ -36,6 +36,7 @@ class Request:
     attempt: int = 1
     owner: str = ""
     claim: str = ""
+    lapses: int = 0
     ended_by: tuple[str, str] | None = None
 
     @property
@@ -139,7 +140,7 @@ class Hub(RuleBasedStateMachine):
             assert (begun.outcome, begun.attempt) == ("run", request.attempt)
         elif request.state == "processing" and request.owner != dead:
             assert (begun.outcome, begun.owner) == ("busy", request.owner)
-        elif request.state == "processing" and request.attempt >= MAX_ATTEMPTS:
+        elif request.state == "processing" and request.attempt + request.lapses >= MAX_ATTEMPTS:
             assert begun.outcome == "abandoned"
         elif request.state in ("queued", "processing"):
             request.attempt += request.state == "processing"
@@ -172,11 +173,17 @@ class Hub(RuleBasedStateMachine):
     @rule(twice=TWICE)
     def lapse(self, twice):
         rid = min(self.model.of("admitted"))
+        request = self.get(rid)
+        is_worn = request.attempt + request.lapses >= MAX_ATTEMPTS
         self.way.let_lapse(rid)
-        assert self.way.do(self.way.moves.lapse(NODE, "toy")) == [rid]
+        assert self.way.do(self.way.moves.lapse(NODE, "toy")) == ([] if is_worn else [rid])
         if twice:
             assert self.way.do(self.way.moves.lapse(NODE, "toy")) == []
-        self.get(rid).state, self.get(rid).claim = "parked", ""
+        if is_worn:
+            assert self.way.do(self.way.moves.worn(NODE, "toy")) == [rid]
+            self.way.renew({rid: request.claim})  # it was only slow
+        else:
+            request.state, request.claim, request.lapses = "parked", "", request.lapses + 1
 
     @rule(rid=RIDS, number=st.integers(0, 60))
     def renew_and_emit(self, rid, number):

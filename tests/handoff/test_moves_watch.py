@@ -155,6 +155,10 @@ def test_where_schedulers_live_on_alone_only_the_workers_share_is_named(way, cli
     client.hset(way.moves.keys.looked(NODE), MODEL, now_ms(client) - SILENT_MS - 1000)
 
     assert neglected(way) == (["r1"] if state in ("queued", "processing") else [])
+    if state == "admitted":
+        way.let_lapse()
+        way.make_due()
+        assert neglected(way) == ["r1"]  # its scheduler was another than those that live
 
 
 def test_a_model_that_a_nodes_workers_no_longer_serve_is_neglected_alone(way, client, nodes):

@@ -25,6 +25,7 @@ MOVES = [
         "neglected",
     ),
     *("park", "renew", "replay", "resend", "take", "drop", "give_back", "inherit", "recover", "quarantine", "shadow"),
+    "worn",
 ]
 
 

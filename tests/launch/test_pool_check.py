@@ -170,6 +170,22 @@ def test_lapsed_leases_and_ended_requests_are_named(node):
     assert state(node) == before
 
 
+def test_what_three_schedulers_have_died_over_is_named(node):
+    """The janitor would abandon it, and park nothing."""
+    node.driver().run(node.task(node.reference(plain_png(2, 3))))
+    for number in (1, 2, 3):
+        node.way.claim(f"c{number}")
+        node.way.let_lapse()
+        perform(node.way.client, node.way.moves.lapse(NODE, MODEL))
+
+    told = check(node)
+
+    assert told.exit_code == 1
+    assert "abandon" in told.output
+    assert "every attempt has lost its worker or its scheduler" in told.output
+    assert "park again" not in told.output
+
+
 def test_messages_in_the_hand_of_the_dead_are_named(node):
     """They are on no queue, and nobody works on them until a janitor comes round."""
     node.task(node.reference(plain_png(2, 3)))

@@ -14,6 +14,7 @@ from handoff.connection import connect
 from handoff.moves import End, Fence
 from handoff.pool import Owner, Pool, is_alive
 from handoff.pool.table import HoldState
+from handoff.quarantine import entries
 from tests.support.media import plain_png
 from tests.support.neighbour import neighbour
 from tests.support.node import SECRET
@@ -282,6 +283,41 @@ def test_a_lapsed_lease_is_noticed(node, janitor):
 
     assert (node.way.state(), node.way.record().lapses) == ("parked", 1)
     assert [one.rid for one in node.way.claim("c2", "scheduler-2")] == ["r1"]
+
+
+def test_a_ticket_over_which_three_schedulers_have_died_is_abandoned(node, janitor):
+    """Its caller is told, its media are named in quarantine, and no fourth scheduler gets it."""
+    ref = node.reference(PNG)
+    node.driver().run(node.task(ref))
+    for number in (1, 2, 3):
+        assert [one.rid for one in node.way.claim(f"c{number}", f"scheduler-{number}")] == ["r1"]
+        node.way.let_lapse()
+        janitor.tick()
+
+    problem = node.way.record().problem
+    assert (node.way.state(), problem.code, problem.status) == ("failed", "abandoned", 500)
+    assert problem.message == "abandoned after 3 attempts: each lost its worker or its scheduler"
+    assert node.way.claim("c4", "scheduler-4") == []
+    [entry] = entries(node.way.client, node.way.moves.keys)
+    assert (entry.kind, entry.reason, entry.digest, entry.rid) == ("media", "abandoned", ref.digest, "r1")
+    assert entry.detail == problem.message
+
+
+def test_media_of_what_killed_schedulers_are_named_and_not_refused(node, janitor):
+    """All that a dead scheduler had, it had together, and it may have died of itself: a suspect is not guilty."""
+    ref = node.reference(PNG)
+    for rid in ("r1", "r2"):
+        node.driver().run(node.task(ref, rid=rid, token=f"token of {rid}"))
+    for number in (1, 2, 3):
+        node.way.claim(f"c{number}")
+        for rid in ("r1", "r2"):
+            node.way.let_lapse(rid)
+        janitor.tick()
+    assert len(entries(node.way.client, node.way.moves.keys)) == 2
+
+    node.driver().run(node.task(ref, rid="r3", token="t3"))
+
+    assert [node.way.state(rid) for rid in ("r1", "r2", "r3")] == ["failed", "failed", "parked"]
 
 
 @pytest.mark.parametrize("body", [seal(b"unreadable", SECRET), seal(BODY, b"another secret of 16"), BODY, b""])

@@ -10,7 +10,7 @@ from workers.reconcile import LOST_MESSAGE_MS, Surroundings, Verdict, judge, may
 NOW = 1_000_000
 
 
-def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, owner="alive", resent=0):
+def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, owner="alive", resent=0, lapses=0):
     return Record(
         rid="r1",
         state=State(state),
@@ -25,7 +25,7 @@ def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, 
         owner=owner,
         priority=0,
         deadline_ms=deadline_ms,
-        lapses=0,
+        lapses=lapses,
         resent=resent,
         body=b"",
         ticket=b"",
@@ -81,10 +81,10 @@ def test_a_request_of_another_living_node_is_that_nodes(state):
 
 @pytest.mark.parametrize("state", ["queued", "processing", "parked", "admitted"])
 def test_what_a_living_nodes_workers_have_left_is_tried_elsewhere(state):
-    """What is parked or admitted is its schedulers', who live."""
+    """What is parked is its schedulers', who live; of what is admitted only that is named whose lease has ended."""
     left = verdict(request(state, node="n2"), neglected=["r1"])
 
-    assert left is (Verdict.NEXT_ATTEMPT if state in ("queued", "processing") else Verdict.LEAVE)
+    assert left is (Verdict.LEAVE if state == "parked" else Verdict.NEXT_ATTEMPT)
 
 
 def test_our_own_node_lives_while_we_judge():
@@ -106,6 +106,13 @@ def test_the_request_of_a_worker_that_has_died_or_left_it_is_tried_again():
 def test_after_the_last_attempt_a_request_is_abandoned(record):
     """Whatever ended the attempts."""
     assert verdict(record) is Verdict.ABANDON
+
+
+def test_schedulers_that_have_died_over_it_count_with_the_workers():
+    """Three in all."""
+    assert verdict(request("processing", owner="dead", attempt=1, lapses=1)) is Verdict.NEXT_ATTEMPT
+    assert verdict(request("processing", owner="dead", attempt=1, lapses=2)) is Verdict.ABANDON
+    assert verdict(request("parked", node="gone", attempt=2, lapses=1)) is Verdict.ABANDON
 
 
 def test_before_the_last_attempt_it_is_not():
