@@ -1,5 +1,7 @@
 """The key table: every name that Forebay uses in Redis, in one place.
 
+Keys with ``<node>`` end a day after something was last put there, if not sooner, and ``nodes`` forgets names that old.
+
 | key | type | holds |
 |---|---|---|
 | ``{p}r:<rid>`` | hash | the record of a request; expires some time after its end |

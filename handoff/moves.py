@@ -158,8 +158,7 @@ class Moves:
 
         ``size_bytes`` are those of its media where more was fetched than was known; -1 leaves it.
         """
-        queue = self.keys.queue(node, lane)
-        args = (token, 1, body, node, lane, queue, message, size_bytes, RECHECK_MS)
+        args = (token, 1, body, node, lane, message, size_bytes, RECHECK_MS)
         return self._move("enqueue", rid, *args, read=_read_moved)
 
     def begin(self, rid: str, token: str, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
@@ -199,19 +198,18 @@ class Moves:
         problem = msgpack.packb(Problem("cancelled", "the request was cancelled", 499).as_map())
         return self._move("cancel", rid, RETENTION_MS, problem, token, read=_text)
 
-    def replay(self, rid: str, seen: Seen, attempt: int, node: str, lane: str, message: bytes) -> Move[Moved]:
-        """Queue the request again as ``attempt``, if it still is as it was ``seen``."""
-        queue, fence = self.keys.queue(node, lane), (seen.state, seen.attempt, seen.token)
-        return self._move("replay", rid, *fence, attempt, node, queue, message, RECHECK_MS, read=_read_moved)
+    def replay(self, rid: str, seen: Seen, attempt: int, node: str, message: bytes) -> Move[Moved]:
+        """Queue the request again as ``attempt``, in its lane of a node, if it still is as it was ``seen``."""
+        fence = (seen.state, seen.attempt, seen.token)
+        return self._move("replay", rid, *fence, attempt, node, message, RECHECK_MS, read=_read_moved)
 
     def is_lost(self, rid: str) -> Move[bool]:
         """Whether the message of a queued request is in no list any more."""
         return self._move("lost", rid, read=bool)
 
-    def resend(self, rid: str, seen: Seen, node: str, lane: str, message: bytes) -> Move[Moved]:
+    def resend(self, rid: str, seen: Seen, message: bytes) -> Move[Moved]:
         """Queue another message for a request, under the same attempt, if its own is in no list."""
-        queue = self.keys.queue(node, lane)
-        return self._move("resend", rid, seen.attempt, seen.token, queue, message, read=_read_moved)
+        return self._move("resend", rid, seen.attempt, seen.token, message, read=_read_moved)
 
     def lapse(self, node: str, model: str) -> Move[list[str]]:
         """Park again what has lost its scheduler, but for what has been tried often enough. What was parked."""

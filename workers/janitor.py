@@ -20,7 +20,7 @@ from handoff import nodes, record
 from handoff.connection import Client, redis_failures
 from handoff.keys import Keys
 from handoff.media import RedisStore, Spool
-from handoff.moves import LOOKS_AT_ONCE, End, Fence, Moved, Moves
+from handoff.moves import LOOKS_AT_ONCE, RECHECK_MS, End, Fence, Moved, Moves
 from handoff.nodes import SILENT_MS
 from handoff.pool import Pool, is_alive, is_at
 from handoff.record import Record
@@ -39,6 +39,7 @@ _LEASE_MS = 10_000
 _SPOOL_EVERY_S = 60.0
 _MOST_STEPS = 5  # of one kind in a round: all requests have their turn, and a round its end
 _LISTEN_S = SILENT_MS / 1000  # so long it must have been here itself before it calls another node silent
+_TAKE_OVER_EVERY_S = RECHECK_MS / 1000  # it asks for every other node
 _PAUSE_S = 5.0  # between two rounds: it was away, or Redis was
 
 
@@ -58,6 +59,7 @@ class Janitor:
     _spool_swept_at: float = field(default_factory=time.monotonic)
     _here_since: float = 0.0
     _ticked_at: float = -_PAUSE_S
+    _taken_over_at: float = -_TAKE_OVER_EVERY_S
 
     @property
     def keys(self) -> Keys:
@@ -71,7 +73,8 @@ class Janitor:
         self._return_taken()
         self._expire()
         self._reconcile()
-        if has_listened:
+        if has_listened and time.monotonic() - self._taken_over_at >= _TAKE_OVER_EVERY_S:
+            self._taken_over_at = time.monotonic()
             self._take_over()
         self._lapse()
         self._purge()
@@ -150,8 +153,11 @@ class Janitor:
 
     def _take_over(self) -> None:
         """Look at what nobody looks at on other nodes."""
-        now_ms, rids = perform(self.redis, self.moves.neglected(self.node, self.models, SILENT_MS))
-        self._judge(now_ms, rids, frozenset(rids))
+        for _ in range(_MOST_STEPS):
+            now_ms, rids = perform(self.redis, self.moves.neglected(self.node, self.models, SILENT_MS))
+            self._judge(now_ms, rids, frozenset(rids))
+            if len(rids) < LOOKS_AT_ONCE:
+                return
 
     def _judge(self, now_ms: int, rids: Sequence[str], neglected: frozenset[str] = frozenset()) -> None:
         if rids:
@@ -218,14 +224,19 @@ class Janitor:
         perform(self.redis, move)
 
     def _purge(self) -> None:
-        """Free blocks of requests that ended while parked."""
-        for _ in range(1000):
+        """Free blocks of requests that ended while parked.
+
+        They are taken off the list first. Should the reply be lost on its way, or the list have had its end while the
+        node was away, the sweep finds seconds later that no live request leads to those blocks.
+        """
+        for _ in range(_MOST_STEPS):
             with redis_failures():
-                packed: Any = self.redis.rpop(self.keys.purge(self.node))
-            if packed is None:
+                popped: Any = self.redis.rpop(self.keys.purge(self.node), LOOKS_AT_ONCE)
+            for packed in popped or ():
+                for handle in Ticket.unpack(packed).blocks:
+                    self.pool.free(handle)
+            if len(popped or ()) < LOOKS_AT_ONCE:
                 return
-            for handle in Ticket.unpack(packed).blocks:
-                self.pool.free(handle)
 
     def _sweep_spool(self) -> None:
         if isinstance(self.store, Spool) and time.monotonic() - self._spool_swept_at > _SPOOL_EVERY_S:

@@ -13,14 +13,9 @@ for _, rid in ipairs(due) do
     redis.call('HDEL', record, 'claim', 'scheduler')
     redis.call('HSET', record, 'state', 'parked')
     redis.call('HINCRBY', record, 'lapses', 1)
-    redis.call('ZADD', lane_key('parked', ARGV[2], ARGV[3]), rank(f[2], f[3]), rid)
+    park(ARGV[2], ARGV[3], rid, f[2], f[3])
     tell_state(f[4], rid, 'parked', f[5])
     back[#back + 1] = rid
   end
-end
-if #back > 0 then
-  local wake = lane_key('wake', ARGV[2], ARGV[3])
-  redis.call('LPUSH', wake, '1')
-  redis.call('LTRIM', wake, 0, 0)
 end
 return back

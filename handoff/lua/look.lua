@@ -10,4 +10,5 @@ for _, rid in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', whole(now), 'L
 end
 -- Whoever would take them over sees by this that somebody looks.
 redis.call('HSET', looked, ARGV[3], whole(now))
+keep(looked)
 return reply

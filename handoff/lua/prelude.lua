@@ -18,6 +18,14 @@ local function lane_key(kind, node, model)
   return prefix .. kind .. ':' .. node .. ':' .. model
 end
 
+-- Every key of a node ends a day after something was last put there, longer than any request lives: a node that is gone for
+-- good leaves nothing, and one that comes back finds what is still of use.
+local KEPT_MS = 86400000
+
+local function keep(key)
+  redis.call('PEXPIRE', key, KEPT_MS)
+end
+
 -- Lower scores go first: higher priority, then the earlier deadline. Both fit a double exactly.
 local function rank(priority, deadline)
   local bounded = math.max(-100, math.min(100, tonumber(priority)))
@@ -34,6 +42,36 @@ local function ring(node)
   local bell = prefix .. 'bell:' .. node
   redis.call('LPUSH', bell, '1')
   redis.call('LTRIM', bell, 0, 0)
+  keep(bell)
+end
+
+-- Wake one idle scheduler of a model.
+local function wake(node, model)
+  local token = lane_key('wake', node, model)
+  redis.call('LPUSH', token, '1')
+  redis.call('LTRIM', token, 0, 0)
+  keep(token)
+end
+
+-- Put a message on a queue of a node: 'LEFT' to be the last one, 'RIGHT' the next.
+local function push(node, lane, message, to)
+  local queue = prefix .. 'mm.' .. node .. '.' .. lane
+  redis.call(to == 'LEFT' and 'LPUSH' or 'RPUSH', queue, message)
+  keep(queue)
+end
+
+-- A queued request takes its place in line.
+local function stand_in_line(node, lane, rid, now)
+  local line = lane_key('line', node, lane)
+  redis.call('ZADD', line, whole(now), rid)
+  keep(line)
+end
+
+local function park(node, model, rid, priority, deadline)
+  local parked = lane_key('parked', node, model)
+  redis.call('ZADD', parked, rank(priority, deadline), rid)
+  keep(parked)
+  wake(node, model)
 end
 
 -- Whether a queued request's message is in no list: what its worker has in hand is in a list, too, also when it has died.
@@ -60,7 +98,9 @@ end
 
 -- A node's live requests, by the time when its janitor should look at them.
 local function watch(node, model, rid, at)
-  redis.call('ZADD', lane_key('watch', node, model), whole(at), rid)
+  local watched = lane_key('watch', node, model)
+  redis.call('ZADD', watched, whole(at), rid)
+  keep(watched)
 end
 
 local function unwatch(node, model, rid)
@@ -111,6 +151,7 @@ local function finish(record, rid, state, retention_ms, problem, result)
   local tenant, now = f[7], now_ms()
   if f[1] == 'parked' and f[5] then
     redis.call('LPUSH', prefix .. 'purge:' .. f[2], f[5])
+    keep(prefix .. 'purge:' .. f[2])
   elseif f[1] == 'queued' then
     redis.call('ZREM', lane_key('line', f[2], f[9]), rid)
   end

@@ -71,7 +71,7 @@ def test_what_is_stuck_can_be_cancelled_lapsed_and_replayed(way, fill):
 
     assert way.do(way.moves.lapse(NODE, "toy")) == ["r1"]
     seen = way.record("r1").seen
-    assert way.do(way.moves.replay("r1", seen, 2, NODE, "text", b"again")).ok
+    assert way.do(way.moves.replay("r1", seen, 2, NODE, b"again")).ok
     assert way.do(way.moves.look(NODE, "toy"))[1] == ["r2"]
     assert way.cancel("r2") == "queued"
     assert way.do(way.moves.expire()).ended == (("r3", "queued"),)

@@ -128,7 +128,7 @@ def test_a_reused_id_is_safe_from_whoever_saw_the_request_before_it(way):
     way.queued("r1", "t2")
 
     assert not finish(way, Fence.seen(before), End.expired()).ok
-    assert way.do(way.moves.replay("r1", before, 2, NODE, "text", b"again")).state == "queued"
+    assert way.do(way.moves.replay("r1", before, 2, NODE, b"again")).state == "queued"
     assert (way.state(), way.record().token, way.record().attempt) == ("queued", "t2", 1)
 
 
@@ -207,7 +207,7 @@ def test_a_request_is_queued_again_as_it_was_seen(way, client, state):
     way.to(state)
     way.make_due()
 
-    moved = way.do(way.moves.replay("r1", seen(way), 2, "n2", "text", b"again"))
+    moved = way.do(way.moves.replay("r1", seen(way), 2, "n2", b"again"))
 
     assert moved.ok
     record = way.record()
@@ -224,7 +224,7 @@ def test_a_request_is_queued_again_as_it_was_seen(way, client, state):
 def test_the_former_holder_has_no_say_after_a_replay(way):
     """Neither the worker of the old attempt, nor the scheduler of the old claim."""
     way.admitted()
-    way.do(way.moves.replay("r1", seen(way), 2, NODE, "text", b"again"))
+    way.do(way.moves.replay("r1", seen(way), 2, NODE, b"again"))
 
     assert not way.park(attempt=1).ok
     assert not way.emit(claim="c1")
@@ -236,12 +236,12 @@ def test_the_former_holder_has_no_say_after_a_replay(way):
 def test_a_replay_that_redis_py_repeats_queues_one_message(way):
     """Also when the attempt stays the same, as for a message that got lost."""
     way.queued()
-    move = way.moves.replay("r1", seen(way), 1, NODE, "text", b"again")
+    move = way.moves.replay("r1", seen(way), 1, NODE, b"again")
 
     assert [way.do(move).ok, way.do(move).ok] == [True, True]
     assert way.messages() == [b"again", b"message of r1"]
 
-    move = way.moves.replay("r1", seen(way), 2, NODE, "text", b"once more")
+    move = way.moves.replay("r1", seen(way), 2, NODE, b"once more")
     assert [way.do(move).ok, way.do(move).ok] == [True, True]
     assert way.messages() == [b"once more", b"again", b"message of r1"]
 
@@ -261,7 +261,7 @@ def test_a_request_that_moved_meanwhile_is_not_queued_again(way, client, change)
         client.delete(way.moves.keys.record("r1"))
     state = way.raw().get("state", b"").decode()
 
-    moved = way.do(way.moves.replay("r1", before, 2, NODE, "text", b"again"))
+    moved = way.do(way.moves.replay("r1", before, 2, NODE, b"again"))
 
     assert (moved.ok, moved.state) == (False, state)
     assert b"again" not in way.messages()
@@ -271,7 +271,7 @@ def test_a_request_that_moved_meanwhile_is_not_queued_again(way, client, change)
 
 
 def resend(way, message=b"again", before=None):
-    return way.do(way.moves.resend("r1", before or seen(way), NODE, "text", message))
+    return way.do(way.moves.resend("r1", before or seen(way), message))
 
 
 def test_a_lost_message_is_replaced_and_is_the_next_to_be_taken(way):
@@ -319,7 +319,7 @@ def test_a_message_of_what_has_moved_since_is_not_sent(way):
     """Another attempt, or another acceptance of the same id."""
     way.queued()
     before = seen(way)
-    way.do(way.moves.replay("r1", before, 2, NODE, "text", b"second"))
+    way.do(way.moves.replay("r1", before, 2, NODE, b"second"))
     way.client.delete(way.moves.keys.queue(NODE, "text"))
 
     assert not resend(way, before=before).ok

@@ -217,7 +217,7 @@ def test_a_scheduler_that_died_over_it_counts_as_one_of_the_three(way):
     way.admitted()
     way.let_lapse()
     way.do(way.moves.lapse(NODE, MODEL))
-    way.do(way.moves.replay("r1", way.record().seen, 2, NODE, "text", b"again"))
+    way.do(way.moves.replay("r1", way.record().seen, 2, NODE, b"again"))
 
     assert way.begin(owner="w1").outcome == "run"
     assert way.begin(owner="w2", dead="w1").outcome == "abandoned"

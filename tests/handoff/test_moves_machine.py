@@ -240,7 +240,7 @@ class Hub(RuleBasedStateMachine):
         request = self.get(rid)
         following = request.attempt + (not again)
         seen = Seen(request.state, attempt, request.token)
-        move = self.way.moves.replay(rid, seen, following, NODE, "text", b"%d" % self.number())
+        move = self.way.moves.replay(rid, seen, following, NODE, b"%d" % self.number())
         if request.state in ("accepted", "") or not request.is_live:
             return  # the reconciler never replays these
         moved = self.do(move, twice)
