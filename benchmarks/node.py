@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import redis
@@ -22,7 +21,7 @@ from handoff.connection import connect
 from handoff.keys import Keys
 from handoff.media import Spool
 from handoff.moves import Admit, Moves
-from handoff.pool import FeatureCache, Owner, Pool, is_alive
+from handoff.pool import FeatureCache, Owner, Pool
 from handoff.scripts import perform
 from launch.redis_server import prepare
 from scheduler.intake import Intake
@@ -89,7 +88,6 @@ def bench_node(loaded: LoadedProcessor, pool_bytes: int, *, cache_bytes: int) ->
             pool=pool,
             store=store,
             processors={loaded.name: loaded},
-            is_alive=partial(is_alive, folder),
             life=worker,
             cache=cache if cache_bytes else None,
         )

@@ -149,7 +149,7 @@ CODES: dict[str, Code] = {
     "out_of_memory": Code(503, "Preprocessing ran out of memory.", "Send smaller items."),
     "time_limit": Code(504, "Preprocessing took too long.", "Send smaller items."),
     "features_gone": Code(500, "The features were gone after every attempt.", _AGAIN),
-    "abandoned": Code(500, "Every attempt killed its worker.", _REPORT),
+    "abandoned": Code(500, "Every attempt lost its worker or its scheduler.", _REPORT),
     "invalid_result": Code(500, "The model's processor returned what cannot be.", _REPORT),
     "internal_error": Code(500, "Nobody foresaw it.", _REPORT),
 }

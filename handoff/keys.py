@@ -1,9 +1,13 @@
 """The key table: every name that Forebay uses in Redis, in one place.
 
+Keys with ``<node>`` end a day after something was last put there, if not sooner, and ``nodes`` forgets names that old.
+
 | key | type | holds |
 |---|---|---|
 | ``{p}r:<rid>`` | hash | the record of a request; expires some time after its end |
-| ``{p}due`` | zset | live request ids by the time, in ms, when the reconciler should look at them |
+| ``{p}due`` | zset | live request ids by their deadline, in ms |
+| ``{p}watch:<node>:<model>`` | zset | a node's live request ids by the time, in ms, of their janitor's next look |
+| ``{p}looked:<node>`` | hash | when, in ms, a node's janitor last looked at its requests, by model |
 | ``{p}parked:<node>:<model>`` | zset | parked request ids by (priority, deadline) |
 | ``{p}leases:<node>:<model>`` | zset | admitted request ids by the end, in ms, of the scheduler's lease |
 | ``{p}wake:<node>:<model>`` | list | at most one token that ends an idle scheduler's wait |
@@ -72,6 +76,12 @@ class Keys:
 
     def parked(self, node: str, model: str) -> str:
         return f"{self.prefix}parked:{node}:{model}"
+
+    def watch(self, node: str, model: str) -> str:
+        return f"{self.prefix}watch:{node}:{model}"
+
+    def looked(self, node: str) -> str:
+        return f"{self.prefix}looked:{node}"
 
     def leases(self, node: str, model: str) -> str:
         return f"{self.prefix}leases:{node}:{model}"

@@ -20,9 +20,11 @@ from handoff.keys import Keys
 from handoff.scripts import Argument, Move
 
 RECHECK_MS = 5_000  # how often the reconciler looks at a live request
+LOOKS_AT_ONCE = 100  # requests in one script: Redis does nothing else meanwhile
 RETENTION_MS = 600_000  # how long an ended request can be asked about
 LEASE_MS = 10_000  # a scheduler that is silent this long is taken for dead
 MAX_ATTEMPTS = 3
+MOST_RESENT = 10  # a message that vanishes for so often is taken by something that is none of ours
 
 
 class Limit(StrEnum):
@@ -85,6 +87,15 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
+class Expired:
+    """Requests that a deadline has ended, with the states in which it found them."""
+
+    ended: tuple[tuple[str, str], ...]
+    has_more: bool
+    """Whether there may be others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quota:
     """What one tenant may have at most: live requests, bytes of their media, requests a second. 0 is no limit."""
 
@@ -135,7 +146,7 @@ class Moves:
             "owner": "",
         }
         flat = [part for pair in fields.items() for part in pair]
-        limits = (admit.token, admit.max_live, RECHECK_MS, admit.timeout_ms)
+        limits = (admit.token, admit.max_live, admit.timeout_ms)
         quota = (admit.quota.live, admit.quota.size_bytes, admit.quota.per_second)
         account = (admit.tenant, admit.size_bytes, *quota, admit.reply_to)
         return self._move("accept", admit.rid, *limits, *account, *flat, read=_read_accepted)
@@ -143,19 +154,12 @@ class Moves:
     def enqueue(
         self, rid: str, token: str, body: bytes, node: str, lane: str, message: bytes, *, size_bytes: int = -1
     ) -> Move[Moved]:
-        """Queue the first attempt; ``message`` is the whole Celery envelope.
+        """Queue the first attempt, with its body, packed and sealed, and its ``message``, the whole Celery envelope.
 
-        Args:
-            rid: the request.
-            token: of its acceptance.
-            body: packed and sealed.
-            node: that does it.
-            lane: of that node.
-            message: the whole Celery envelope.
-            size_bytes: of its media, where more was fetched than was known; -1 leaves it.
+        ``size_bytes`` are those of its media where more was fetched than was known; -1 leaves it.
         """
-        queue = self.keys.queue(node, lane)
-        return self._move("enqueue", rid, token, 1, body, node, lane, queue, message, size_bytes, read=_read_moved)
+        args = (token, 1, body, node, lane, message, size_bytes, RECHECK_MS)
+        return self._move("enqueue", rid, *args, read=_read_moved)
 
     def begin(self, rid: str, token: str, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
         """Take a queued request, or one whose owner is known to be ``dead``."""
@@ -194,17 +198,47 @@ class Moves:
         problem = msgpack.packb(Problem("cancelled", "the request was cancelled", 499).as_map())
         return self._move("cancel", rid, RETENTION_MS, problem, token, read=_text)
 
-    def replay(self, rid: str, seen: Seen, attempt: int, node: str, lane: str, message: bytes) -> Move[Moved]:
-        """Queue the request again as ``attempt``, if it still is as it was ``seen``."""
-        queue, fence = self.keys.queue(node, lane), (seen.state, seen.attempt, seen.token)
-        return self._move("replay", rid, *fence, attempt, node, queue, message, RECHECK_MS, read=_read_moved)
+    def replay(self, rid: str, seen: Seen, attempt: int, node: str, message: bytes) -> Move[Moved]:
+        """Queue the request again as ``attempt``, in its lane of a node, if it still is as it was ``seen``."""
+        fence = (seen.state, seen.attempt, seen.token)
+        return self._move("replay", rid, *fence, attempt, node, message, RECHECK_MS, read=_read_moved)
+
+    def is_lost(self, rid: str) -> Move[bool]:
+        """Whether the message of a queued request is in no list any more."""
+        return self._move("lost", rid, read=bool)
+
+    def resend(self, rid: str, seen: Seen, message: bytes) -> Move[Moved]:
+        """Queue another message for a request, under the same attempt, if its own is in no list."""
+        return self._move("resend", rid, seen.attempt, seen.token, message, read=_read_moved)
 
     def lapse(self, node: str, model: str) -> Move[list[str]]:
-        return Move("lapse", self.keys.leases(node, model), (self.keys.prefix, node, model, 100), texts)
+        """Park again what has lost its scheduler, but for what has been tried often enough. What was parked."""
+        return self._of_leases("lapse", node, model)
 
-    def overdue(self) -> Move[tuple[int, list[str]]]:
-        """Redis' time in ms, and the requests to look at."""
-        return Move("overdue", self.keys.due, (self.keys.prefix, 100, RECHECK_MS), _read_overdue)
+    def worn(self, node: str, model: str) -> Move[list[str]]:
+        """What has lost its scheduler, and been tried often enough."""
+        return self._of_leases("worn", node, model)
+
+    def _of_leases(self, script: str, node: str, model: str) -> Move[list[str]]:
+        args = (self.keys.prefix, node, model, LOOKS_AT_ONCE, MAX_ATTEMPTS)
+        return Move(script, self.keys.leases(node, model), args, texts)
+
+    def look(self, node: str, model: str) -> Move[tuple[int, list[str]]]:
+        """Redis' time in ms, and the requests of a node that its janitor should look at."""
+        args = (self.keys.prefix, node, model, LOOKS_AT_ONCE, RECHECK_MS)
+        return Move("look", self.keys.watch(node, model), args, _read_look)
+
+    def neglected(self, node: str, models: Sequence[str], silent_ms: int) -> Move[tuple[int, list[str]]]:
+        """Redis' time in ms, and requests of ``models`` on other nodes that nobody has looked at for ``silent_ms``."""
+        args: tuple[Argument, ...] = (self.keys.prefix, node, silent_ms, RECHECK_MS, LOOKS_AT_ONCE, *models)
+        return Move("neglected", self.keys.nodes, args, _read_look)
+
+    def expire(self) -> Move[Expired]:
+        """End what is past its deadline, so many at once."""
+        problem = End.expired().problem
+        packed = b"" if problem is None else msgpack.packb(problem.as_map())
+        args = (self.keys.prefix, LOOKS_AT_ONCE, RETENTION_MS, packed, RECHECK_MS)
+        return Move("expire", self.keys.due, args, _read_expired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,5 +335,10 @@ def _read_claimed(reply: Sequence[bytes], nonce: str) -> list[Claimed]:
     return [Claimed(_text(rid), nonce, ticket, int(lapses)) for rid, ticket, lapses in rows if ticket]
 
 
-def _read_overdue(reply: Sequence[bytes]) -> tuple[int, list[str]]:
+def _read_look(reply: Sequence[bytes]) -> tuple[int, list[str]]:
     return int(reply[0]), texts(reply[1:])
+
+
+def _read_expired(reply: Sequence[Any]) -> Expired:
+    names = texts(reply[1:])
+    return Expired(tuple(zip(names[::2], names[1::2], strict=True)), int(reply[0]) == LOOKS_AT_ONCE)

@@ -15,6 +15,7 @@ from handoff.keys import Keys
 
 ANNOUNCE_S = 2.0
 _ENGINE = "engine:"
+KEPT_MS = 24 * 3600 * 1000  # after a day of silence a node's name is forgotten; what it has in Redis ends then, too
 SILENT_MS = 15_000  # a part that has not announced itself for this long is taken for gone
 
 
@@ -52,6 +53,8 @@ def announce(client: Client, keys: Keys, node: str, part: str, facts: Mapping[st
         pipe.hset(keys.node(node), part, json.dumps({"at": now, **facts}))
         pipe.pexpire(keys.node(node), 10 * SILENT_MS)
         pipe.zadd(keys.nodes, {node: now})
+        pipe.zremrangebyscore(keys.nodes, "-inf", now - KEPT_MS)
+        pipe.pexpire(keys.nodes, KEPT_MS)
         pipe.execute()
 
 

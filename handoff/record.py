@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,8 @@ class Record:
     body: bytes
     times_ms: Mapping[str, int]
     ticket: bytes = b""
+    resent: int = 0
+    """How often its message was lost and sent again."""
     claim: str = ""
     worker_ms: Mapping[str, float] = field(default_factory=dict)
     problem: Problem | None = None
@@ -46,6 +48,11 @@ class Record:
     @property
     def seen(self) -> Seen:
         return Seen(self.state, self.attempt, self.token)
+
+    @property
+    def tries(self) -> int:
+        """How often it has been tried: each attempt of a worker, and each scheduler that its ticket has outlived."""
+        return self.attempt + self.lapses
 
     @property
     def has_log(self) -> bool:
@@ -74,6 +81,7 @@ class Record:
             priority=int(plain("priority") or 0),
             deadline_ms=int(plain("deadline")),
             lapses=int(plain("lapses") or 0),
+            resent=int(plain("resent") or 0),
             body=text.get("body", b""),
             ticket=text.get("ticket", b""),
             claim=plain("claim"),
@@ -94,6 +102,16 @@ def read(client: Client, keys: Keys, rid: str) -> Record | None:
     with redis_failures():
         raw: Any = client.hgetall(keys.record(rid))
     return Record.of(rid, raw) if raw else None
+
+
+def read_all(client: Client, keys: Keys, rids: Sequence[str]) -> list[Record]:
+    """Those of the records that there are, in one round trip."""
+    with redis_failures():
+        pipe = client.pipeline(transaction=False)
+        for rid in rids:
+            pipe.hgetall(keys.record(rid))
+        found: Any = pipe.execute()
+    return [Record.of(rid, raw) for rid, raw in zip(rids, found, strict=True) if raw]
 
 
 async def read_async(client: AsyncClient, keys: Keys, rid: str) -> Record | None:

@@ -24,7 +24,17 @@ def requeue(moves: Moves, found: Record, attempt: int, node: str, secret: bytes)
     Raises:
         BadTaskError: the record's body is not signed with our secret, or unreadable.
     """
+    entry = _anew(found, attempt, node, secret)
+    return moves.replay(found.rid, found.seen, attempt, node, entry)
+
+
+def resend(moves: Moves, found: Record, secret: bytes) -> Move[Moved]:
+    """Queue another message for a request whose own is lost; nobody had begun, so the attempt is the same. As above."""
+    entry = _anew(found, found.attempt, found.node, secret)
+    return moves.resend(found.rid, found.seen, entry)
+
+
+def _anew(found: Record, attempt: int, node: str, secret: bytes) -> bytes:
     body = unseal(found.body, secret)
     task = Task(found.rid, found.token, attempt, found.model, found.deadline_ms, found.priority, body)
-    entry = queue_entry(task, TaskBody.unpack(body), node, found.lane, secret)
-    return moves.replay(found.rid, found.seen, attempt, node, found.lane, entry)
+    return queue_entry(task, TaskBody.unpack(body), node, found.lane, secret)

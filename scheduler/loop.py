@@ -291,8 +291,8 @@ class Scheduler:
 
     def _anew(self, claimed: Claimed, found: Record) -> Move[Moved]:
         intake = self.intake
-        problem = Problem("features_gone", f"the features were gone after each of {found.attempt} attempts", 500)
-        if found.attempt < MAX_ATTEMPTS:
+        problem = Problem("features_gone", f"the features were gone after each of {found.tries} attempts", 500)
+        if found.tries < MAX_ATTEMPTS:
             try:
                 return requeue(intake.moves, found, found.attempt + 1, intake.node, self.secret)
             except NewerTaskError:

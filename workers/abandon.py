@@ -1,4 +1,4 @@
-"""The end of a request that kills worker after worker: its caller is told, and its media are named in quarantine."""
+"""The end of a request that kills whoever takes it: its caller is told, and its media are named in quarantine."""
 
 from __future__ import annotations
 
@@ -27,13 +27,19 @@ class Abandoner:
     node: str
     secret: bytes
 
-    def abandon(self, rid: str, fence: Fence, attempts: int) -> Moved:
-        """End a request, and name its media to whoever looks for what kills workers."""
-        return self.end(rid, fence, abandoned(attempts))
+    def abandon(self, rid: str, fence: Fence) -> Moved:
+        """End a request, and name its media to whoever looks for what kills workers and schedulers.
+
+        Naming refuses nothing: a scheduler that dies takes along all that it had, and may have died of itself.
+        """
+        found = record.read(self.redis, self.moves.keys, rid)  # before the end, which forgets the body
+        return self._end(rid, found, fence, abandoned(found.tries if found else 0))
 
     def end(self, rid: str, fence: Fence, problem: Problem) -> Moved:
         """The same with another problem."""
-        found = record.read(self.redis, self.moves.keys, rid)  # before the end, which forgets the body
+        return self._end(rid, record.read(self.redis, self.moves.keys, rid), fence, problem)
+
+    def _end(self, rid: str, found: Record | None, fence: Fence, problem: Problem) -> Moved:
         moved = perform(self.redis, self.moves.finish(rid, fence, End.of(problem)))
         if moved.ok and found is not None:
             media = self._media_of(found)
@@ -51,4 +57,4 @@ class Abandoner:
 
 def abandoned(attempts: int) -> Problem:
     """What the caller of such a request is told."""
-    return Problem("abandoned", f"abandoned after {attempts} attempts: each ended with the death of its worker", 500)
+    return Problem("abandoned", f"abandoned after {attempts} attempts: each lost its worker or its scheduler", 500)

@@ -7,7 +7,6 @@ import os
 import signal
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from forebay.errors import ConfigurationError, ForebayError
 from forebay.plugins import BrokenPackageError, LoadedProcessor, load_processor
@@ -16,7 +15,7 @@ from handoff.connection import connect
 from handoff.keys import Keys
 from handoff.media import open_store
 from handoff.moves import Moves
-from handoff.pool import FeatureCache, Owner, Pool, is_alive
+from handoff.pool import FeatureCache, Owner, Pool
 from workers.cores import limit_threads, share_of
 from workers.driver import Driver
 from workers.offers import Offers
@@ -56,7 +55,6 @@ def open_child(index: int, settings: WorkerSettings, offers: Offers) -> Driver:
         pool=pool,
         store=open_store(settings.media, redis, keys),
         processors=processors,
-        is_alive=partial(is_alive, Path(settings.folder)),
         life=owner,
         cache=_open_cache(pool, settings.cache_budget),
         soft_limit_s=settings.soft_limit_s,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ from handoff import record
 from handoff.connection import Client
 from handoff.media import MediaStore
 from handoff.moves import Begun, End, Fence, Moves, Seen
-from handoff.pool import FeatureCache, Owner, Pool, forget_frames
+from handoff.pool import FeatureCache, Owner, Pool, forget_frames, is_at
 from handoff.pool.table import Number
 from handoff.quarantine import Entry, set_aside
 from handoff.queue import LIMITS
@@ -31,7 +31,7 @@ from handoff.refused import Refused
 from handoff.scripts import Move, perform
 from workers.abandon import Abandoner
 from workers.item_limits import NO_LIMITS, ItemLimits
-from workers.job import Job
+from workers.job import Job, work_name
 from workers.loader import Loader
 from workers.making import Maker
 from workers.pace import Pace
@@ -58,7 +58,6 @@ class Driver:
     pool: Pool
     store: MediaStore
     processors: Mapping[str, LoadedProcessor]
-    is_alive: Callable[[str], bool]
     life: Owner
     cache: FeatureCache | None = None
     """``None`` where the cache is off."""
@@ -112,6 +111,11 @@ class Driver:
             return
         self._clear_lingering()
         self._forget_the_interrupted()
+        # From before it is begun until it is over: whoever finds it begun and us not at it knows that we have left it.
+        with self.life.at_work(work_name(task.rid, task.token)):
+            self._do(task, message)
+
+    def _do(self, task: Task, message: bytes) -> None:
         begun = self._begin(task)
         if begun.outcome == "run":
             with suppress(UnwantedError):  # one that comes while the attempt tidies up
@@ -132,14 +136,14 @@ class Driver:
 
     def _abandon(self, task: Task, begun: Begun) -> None:
         abandoner = Abandoner(self.redis, self.moves, self.node, self.secret)
-        moved = abandoner.abandon(task.rid, _fence(task, begun), begun.attempt)
+        moved = abandoner.abandon(task.rid, _fence(task, begun))
         log.warning("request abandoned", extra={"rid": task.rid, "model": task.model, "written": moved.ok})
 
     def _begin(self, task: Task) -> Begun:
-        """Claim the request; one whose worker has died is taken over, under the next attempt."""
+        """Claim the request; one whose worker has died or left it is taken over, under the next attempt."""
         begun = perform(self.redis, self._begin_move(task))
-        if begun.outcome == "busy" and not self.is_alive(begun.owner):
-            log.warning("taking over from a dead worker", extra={"rid": task.rid, "dead": begun.owner})
+        if begun.outcome == "busy" and not is_at(self.life.folder, begun.owner, work_name(task.rid, task.token)):
+            log.warning("taking over from a worker that has left it", extra={"rid": task.rid, "former": begun.owner})
             begun = perform(self.redis, self._begin_move(task, dead=begun.owner))
         return begun
 

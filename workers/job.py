@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from forebay.task import Task, TaskBody
 from workers.reservation import Reservation
 from workers.timings import Timings
+
+
+def work_name(rid: str, token: str) -> str:
+    """How a worker tells its siblings and the janitor which request it is at: one acceptance, whatever its attempt."""
+    return hashlib.sha1(f"{rid}\n{token}".encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

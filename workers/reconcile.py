@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from forebay.states import State
-from handoff.moves import MAX_ATTEMPTS
+from handoff.moves import MAX_ATTEMPTS, MOST_RESENT
 from handoff.record import Record
 
-LOST_MESSAGE_MS = 10_000  # a queued request this old, on an empty queue, has lost its message
+LOST_MESSAGE_MS = 10_000  # of a request that is queued for less, nobody asks where its message is
 
 
 class Verdict(Enum):
@@ -21,6 +21,7 @@ class Verdict(Enum):
     SEND_AGAIN = "send again"
     NEXT_ATTEMPT = "next attempt"
     ABANDON = "abandon"
+    GIVE_UP = "give up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,12 @@ class Surroundings:
     node: str
     now_ms: int
     live_nodes: frozenset[str]
-    is_alive: Callable[[str], bool]
-    backlog: Callable[[Record], int]
-    """Messages waiting on the queue that the record names."""
+    neglected: frozenset[str]
+    """Requests of other nodes whose workers have gone, or no longer serve the model, and that no scheduler has."""
+    is_at_work: Callable[[Record], bool]
+    """Whether the owner of a request lives and is still at it."""
+    lost: frozenset[str]
+    """Queued requests whose message is in no list."""
     has_features: Callable[[Record], bool]
     """Whether a parked request's ticket leads to blocks of the pool."""
 
@@ -48,20 +52,21 @@ def judge(record: Record, around: Surroundings) -> Verdict:
     if record.node not in around.live_nodes | {around.node}:
         return _next(record)  # queue, worker, features and scheduler were all the node's
     if record.node != around.node:
-        return Verdict.LEAVE
-    if record.state is State.PROCESSING and not around.is_alive(record.owner):
-        return _next(record)
+        is_left = record.rid in around.neglected and record.state is not State.PARKED
+        return _next(record) if is_left else Verdict.LEAVE  # a parked one is for the node's schedulers
+    if record.state is State.PROCESSING and not around.is_at_work(record):
+        return _next(record)  # dead, or it has failed without being able to say so
     if record.state is State.PARKED and not around.has_features(record):
         return _next(record)  # the pool was made anew, or somebody freed what was not theirs
-    if record.state is State.QUEUED and _has_lost_its_message(record, around):
-        return Verdict.SEND_AGAIN
+    if record.state is State.QUEUED and record.rid in around.lost:
+        return Verdict.SEND_AGAIN if record.resent < MOST_RESENT else Verdict.GIVE_UP
     return Verdict.LEAVE
 
 
 def _next(record: Record) -> Verdict:
-    return Verdict.NEXT_ATTEMPT if record.attempt < MAX_ATTEMPTS else Verdict.ABANDON
+    return Verdict.NEXT_ATTEMPT if record.tries < MAX_ATTEMPTS else Verdict.ABANDON
 
 
-def _has_lost_its_message(record: Record, around: Surroundings) -> bool:
-    waited_ms = around.now_ms - record.times_ms["queued"]
-    return waited_ms > LOST_MESSAGE_MS and around.backlog(record) == 0
+def may_be_lost(record: Record, now_ms: int) -> bool:
+    """Whether it is worth asking where a request's message is."""
+    return record.state is State.QUEUED and now_ms - record.times_ms["queued"] > LOST_MESSAGE_MS

@@ -1,7 +1,6 @@
 -- Create the record of a request, unless its id is running, its tenant has enough, or the deployment is full.
--- ARGV: prefix, rid, token of this acceptance, most live requests, recheck ms, time to the deadline ms, tenant,
--- bytes of its media, most of the tenant: live requests, bytes, requests a second (0 for no limit), reply,
--- then fields.
+-- ARGV: prefix, rid, token of this acceptance, most live requests, time to the deadline ms, tenant, bytes of its media,
+-- most of the tenant: live requests, bytes, requests a second (0 for no limit), reply, then fields.
 -- Returns {'ok', deadline} | {'duplicate', state} | {'busy', live} | {'over', limit's name, have, limit, wait ms}.
 local state, token, deadline = unpack(redis.call('HMGET', KEYS[1], 'state', 'token', 'deadline'))
 if state and token == ARGV[3] then
@@ -15,8 +14,8 @@ if live >= tonumber(ARGV[4]) then
   return {'busy', live}
 end
 
-local now, tenant, size, reply = now_ms(), ARGV[7], tonumber(ARGV[8]), ARGV[12]
-local most_live, most_bytes, rate = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local now, tenant, size, reply = now_ms(), ARGV[6], tonumber(ARGV[7]), ARGV[11]
+local most_live, most_bytes, rate = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local account = prefix .. 'tenant:' .. tenant
 local a = redis.call('HMGET', account, 'live', 'bytes', 'next')
 local has_live, has_bytes, next_free = tonumber(a[1] or 0), tonumber(a[2] or 0), tonumber(a[3] or 0)
@@ -33,18 +32,18 @@ if rate > 0 then
   next_free = math.min(next_free, now + math.max(1000, share))
   local earliest = math.max(next_free, now) + share - math.max(1000, share)
   if earliest > now then
-    return {'over', 'rate', 0, ARGV[11], whole(math.ceil(earliest - now))}
+    return {'over', 'rate', 0, ARGV[10], whole(math.ceil(earliest - now))}
   end
   redis.call('HSET', account, 'next', math.max(next_free, now) + share)
 end
 redis.call('HINCRBY', account, 'live', 1)
 redis.call('HINCRBY', account, 'bytes', size)
 
-deadline = whole(now + tonumber(ARGV[6]))
+deadline = whole(now + tonumber(ARGV[5]))
 redis.call('DEL', KEYS[1], prefix .. 'log:' .. ARGV[2])
 redis.call('HSET', KEYS[1], 'state', 'accepted', 'token', ARGV[3], 'attempt', 1, 'deadline', deadline,
-  'tenant', tenant, 'size', size, 'reply', reply, 't_accepted', whole(now), unpack(ARGV, 13))
-redis.call('ZADD', prefix .. 'due', next_look(now, ARGV[5], deadline), ARGV[2])
+  'tenant', tenant, 'size', size, 'reply', reply, 't_accepted', whole(now), unpack(ARGV, 12))
+redis.call('ZADD', prefix .. 'due', deadline, ARGV[2])
 redis.call('ZREM', prefix .. 'ended:' .. tenant, ARGV[2])
 redis.call('ZADD', prefix .. 'asked:' .. tenant, whole(now), ARGV[2])
 redis.call('PERSIST', prefix .. 'asked:' .. tenant)

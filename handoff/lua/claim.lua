@@ -40,6 +40,7 @@ for _, rid in ipairs(redis.call('ZRANGE', KEYS[1], 0, most + 99)) do
     end
     redis.call('ZREM', KEYS[1], rid)
     redis.call('ZADD', leases, whole(now + tonumber(ARGV[8])), rid)
+    keep(leases)
     redis.call('HSET', record, 'state', 'admitted', 'claim', ARGV[3], 'scheduler', ARGV[2], 't_admitted', whole(now))
     redis.call('HDEL', record, 'said') -- a new claim counts its pieces anew
     taken[#taken + 1] = rid

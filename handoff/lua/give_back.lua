@@ -5,6 +5,6 @@ local lane = ARGV[2] .. ':' .. ARGV[3] .. ':' .. ARGV[4]
 if redis.call('LREM', prefix .. 'taken:' .. lane, 1, ARGV[5]) == 0 then
   return 0
 end
-redis.call(ARGV[6] == 'LEFT' and 'LPUSH' or 'RPUSH', prefix .. 'mm.' .. ARGV[2] .. '.' .. ARGV[4], ARGV[5])
+push(ARGV[2], ARGV[4], ARGV[5], ARGV[6])
 ring(ARGV[2])
 return 1

@@ -16,7 +16,7 @@ for i = 6, #ARGV do
       reply[#reply + 1] = message
     else
       redis.call('LREM', taken, 1, message)
-      redis.call('RPUSH', prefix .. 'mm.' .. node .. '.' .. ARGV[i], message)
+      push(node, ARGV[i], message, 'RIGHT')
       back = back + 1
     end
   end

@@ -11,9 +11,6 @@ if f[1] ~= 'processing' then
 end
 redis.call('HSET', KEYS[1], 'state', 'parked', 'ticket', ARGV[5], 'tokens', ARGV[6], 'timings', ARGV[7],
   't_parked', whole(now_ms()))
-redis.call('ZADD', lane_key('parked', f[4], f[5]), rank(f[6], f[7]), ARGV[2])
-local wake = lane_key('wake', f[4], f[5])
-redis.call('LPUSH', wake, '1')
-redis.call('LTRIM', wake, 0, 0)
+park(f[4], f[5], ARGV[2], f[6], f[7])
 tell_state(f[8], ARGV[2], 'parked', f[2])
 return {'ok'}

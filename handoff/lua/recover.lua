@@ -15,7 +15,7 @@ for i = 5, 4 + lanes do
       left = left + 1
     else
       redis.call('LREM', taken, 1, message)
-      redis.call('RPUSH', prefix .. 'mm.' .. node .. '.' .. ARGV[i], message)
+      push(node, ARGV[i], message, 'RIGHT')
       back = back + 1
     end
   end

@@ -7,6 +7,7 @@ for i = 4, #ARGV, 2 do
   local f = redis.call('HMGET', prefix .. 'r:' .. ARGV[i], 'state', 'claim')
   if f[1] == 'admitted' and f[2] == ARGV[i + 1] then
     redis.call('ZADD', KEYS[1], until_ms, ARGV[i])
+    keep(KEYS[1])
   else
     lost[#lost + 1] = ARGV[i]
   end

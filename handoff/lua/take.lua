@@ -11,6 +11,8 @@ for i = 4, #ARGV do
     local message = redis.call('LMOVE', queue, taken, 'RIGHT', 'LEFT')
     if message then
       redis.call('SADD', prefix .. 'takers:' .. node, life)
+      keep(prefix .. 'takers:' .. node)
+      keep(taken)
       reply = {ARGV[i], message}
     end
   end

@@ -3,7 +3,7 @@
 from handoff.pool.blocks import Block, LiveViewError, forget_frames
 from handoff.pool.info import BlockInfo, PoolStats
 from handoff.pool.line import Waiter
-from handoff.pool.owners import Owner, is_alive
+from handoff.pool.owners import Owner, is_alive, is_at
 from handoff.pool.placement import Placement
 from handoff.pool.pool import Pool, StaleHandleError
 from handoff.pool.store import EntryInfo, FeatureCache, Flight, Found, Pending, Sought
@@ -28,4 +28,5 @@ __all__ = [
     "Waiter",
     "forget_frames",
     "is_alive",
+    "is_at",
 ]

@@ -16,6 +16,8 @@ from forebay.errors import ConfigurationError
 from handoff.drafts import draft, is_locked
 
 _MARK_BYTES = 128
+_WORK_BYTES = 64  # behind the mark
+_IDLE = "idle"
 
 
 def _path(folder: Path, owner: str) -> Path:
@@ -69,6 +71,28 @@ class Owner:
         with suppress(OSError):  # no room for a page: nobody will know, and that is all
             os.pwrite(self._fd, text.encode().ljust(_MARK_BYTES), 0)
 
+    @property
+    def folder(self) -> Path:
+        """Where others of the node see it."""
+        return self._path.parent
+
+    @contextmanager
+    def at_work(self, on: str) -> Iterator[None]:
+        """Say for the time of the block whose work this life does, and afterwards that it does none.
+
+        Args:
+            on: ASCII; 64 characters at most.
+        """
+        self._work(on)
+        try:
+            yield
+        finally:
+            self._work(_IDLE)
+
+    def _work(self, on: str) -> None:
+        with suppress(OSError):  # as above; one of whom nothing is known counts as being at whatever it has begun
+            os.pwrite(self._fd, on.encode().ljust(_WORK_BYTES), _MARK_BYTES)
+
     def disown(self) -> None:
         """In a child that was forked while this life lasted: it is the parent's, and ends with the parent."""
         os.close(self._fd)
@@ -87,15 +111,19 @@ def marks_of(folder: Path, start: str) -> dict[str, str]:
     marks = {}
     for path in folder.glob(f"owner-{start}*"):
         with suppress(FileNotFoundError):
-            marks[path.name.removeprefix("owner-")] = path.read_text(errors="replace").strip()
+            marks[path.name.removeprefix("owner-")] = _mark_in(path)
     return {owner: mark for owner, mark in marks.items() if mark}
+
+
+def _mark_in(path: Path) -> str:
+    return path.read_bytes()[:_MARK_BYTES].decode(errors="replace").strip(" \0")
 
 
 def has_fresh_mark(folder: Path, owner: str, within_s: float) -> bool:
     """Whether it ended in the middle of something that it had marked, and so short a time ago."""
     path = _path(folder, owner)
     try:
-        return bool(path.read_text(errors="replace").strip()) and time.time() - path.stat().st_mtime < within_s
+        return bool(_mark_in(path)) and time.time() - path.stat().st_mtime < within_s
     except FileNotFoundError:
         return False
 
@@ -110,6 +138,21 @@ def is_alive(folder: Path, owner: str) -> bool:
         return is_locked(fd)
     finally:
         os.close(fd)
+
+
+def is_at(folder: Path, owner: str, work: str) -> bool:
+    """Whether an owner is alive and still at the ``work`` that it has begun.
+
+    Whoever asks has read before that it had begun. An owner says what it is at before it begins, so one that says
+    something else has left it. One that has said nothing is of an earlier release, or had no room to.
+    """
+    if not is_alive(folder, owner):
+        return False
+    try:
+        told = _path(folder, owner).read_bytes()[_MARK_BYTES : _MARK_BYTES + _WORK_BYTES].decode().strip(" \0")
+    except FileNotFoundError:
+        return False
+    return told in ("", work)
 
 
 def the_living(folder: Path) -> list[str]:

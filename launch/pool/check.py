@@ -20,6 +20,7 @@ from handoff.media import RedisStore
 from handoff.moves import Moves
 from handoff.pool import Pool
 from handoff.record import Record
+from handoff.scripts import perform
 from handoff.slot import Slot
 from workers.about import About
 from workers.janitor import Janitor
@@ -37,6 +38,7 @@ class Found:
         findings: what it would remove.
         judgements: requests that it would end or queue again.
         lapsed: requests whose scheduler's lease has ended, and that it would park again.
+        worn: the same, but for the last time: it would abandon them.
         purged: requests that ended while they waited, and whose blocks it would free.
         in_hand: workers that have died with messages in hand, and how many; it would put them back.
         asked: how many live requests were looked at, of how many.
@@ -45,13 +47,14 @@ class Found:
     findings: Sequence[Finding]
     judgements: Sequence[tuple[Record, Verdict]]
     lapsed: Sequence[str]
+    worn: Sequence[str]
     purged: Sequence[str]
     in_hand: Sequence[tuple[str, int]]
     asked: tuple[int, int]
 
     @property
     def is_anything(self) -> bool:
-        return bool(self.findings or self.judgements or self.lapsed or self.purged or self.in_hand)
+        return bool(self.findings or self.judgements or self.lapsed or self.worn or self.purged or self.in_hand)
 
 
 def look(pool: Pool, folder: Path) -> Found:
@@ -103,12 +106,14 @@ def _look(janitor: Janitor, redis: Client) -> Found:
         now_ms = seconds * 1000 + micros // 1000
         leases = [janitor.keys.leases(janitor.node, model) for model in janitor.models]
         lapsed = [rid for name in leases for rid in texts(redis.zrangebyscore(name, "-inf", now_ms))]
+        worn = [rid for model in janitor.models for rid in perform(redis, janitor.moves.worn(janitor.node, model))]
+        lapsed = [rid for rid in lapsed if rid not in worn]
         ended: Any = redis.lrange(janitor.keys.purge(janitor.node), 0, _MOST_REQUESTS - 1)
         in_hand = [(life, count) for life in janitor.dead_takers() if (count := _in_hand(janitor, redis, life))]
     judged = janitor.judgements(now_ms, rids)
     moving = [(found, verdict) for found, verdict in judged if verdict is not Verdict.LEAVE]
     purged = [Ticket.unpack(packed).rid for packed in ended]
-    return Found(list(janitor.sweep.findings()), moving, lapsed, purged, in_hand, (len(rids), int(live)))
+    return Found(list(janitor.sweep.findings()), moving, lapsed, worn, purged, in_hand, (len(rids), int(live)))
 
 
 def _in_hand(janitor: Janitor, redis: Client, life: str) -> int:
@@ -130,6 +135,8 @@ def table(found: Found) -> Group:
         shown.add_row(verdict.value, "request", record.rid, f"{record.state}, attempt {record.attempt}", "")
     for rid in found.lapsed:
         shown.add_row("park again", "request", rid, "its scheduler's lease has ended", "")
+    for rid in found.worn:
+        shown.add_row("abandon", "request", rid, "every attempt has lost its worker or its scheduler", "")
     for rid in found.purged:
         shown.add_row("free", "blocks", rid, "it ended while it waited", "")
     for life, count in found.in_hand:

@@ -20,7 +20,6 @@ async def test_a_request_past_its_deadline_is_ended_though_no_janitor_is_up(expi
     """At whatever stage; its block is handed to the janitor that will come."""
     way.to(state, reply_to=LOG)
     way.pass_deadline()
-    way.make_due()
 
     assert await expiry.sweep() == 1
 
@@ -32,35 +31,46 @@ async def test_a_request_past_its_deadline_is_ended_though_no_janitor_is_up(expi
 async def test_a_request_that_has_time_left_is_left_alone(expiry, way):
     """However long nobody has looked at it."""
     way.queued()
-    way.make_due()
 
     assert await expiry.sweep() == 0
     assert way.state() == "queued"
     assert way.live() == ["r1"]
 
 
-async def test_what_a_janitor_looks_at_in_time_is_left_to_it(expiry, way, client, keys):
-    """It knows more of what is to be done."""
-    way.queued()
-    way.pass_deadline()
-    seconds, micros = client.time()
-    client.zadd(keys.due, {"r1": seconds * 1000 + micros // 1000})
+async def test_no_number_of_live_requests_delays_a_deadline(expiry, way):
+    """As many as are accepted by default, all with more time, and none of them looked at by anybody."""
+    for number in range(2047):
+        way.accept(f"long{number}", f"t{number}", max_live=2048)
+    way.accept("short", "ts", max_live=2048)
+    way.pass_deadline("short")
 
-    assert await expiry.sweep() == 0
-    assert way.state() == "queued"
+    assert await expiry.sweep() == 1
+
+    assert (way.state("short"), len(way.live())) == ("expired", 2047)
+
+
+async def test_all_deadlines_that_pass_together_are_kept_by_one_sweep(expiry, way):
+    """More than one step of Redis ends."""
+    for number in range(250):
+        way.accept(f"r{number}", f"t{number}", max_live=2048)
+        way.pass_deadline(f"r{number}")
+
+    assert await expiry.sweep() == 250
+    assert way.live() == []
 
 
 async def test_a_name_without_a_record_does_no_harm(expiry, client, keys):
-    """A janitor will take it out."""
+    """It is forgotten."""
     client.zadd(keys.due, {"gone": 1})
 
     assert await expiry.sweep() == 0
+    assert client.zcard(keys.due) == 0
 
 
-async def test_a_redis_that_is_away_is_said():
+async def test_a_redis_that_is_away_is_said(keys):
     """And tried again a second later."""
     away = connect_async("redis://127.0.0.1:1", "test")
 
     with pytest.raises(Failed):
-        await Expiry(away, None).sweep()
+        await Expiry(away, keys).sweep()
     await away.aclose()

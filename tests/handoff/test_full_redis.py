@@ -65,10 +65,13 @@ def test_what_is_stuck_can_be_cancelled_lapsed_and_replayed(way, fill):
     way.queued("r2", "t2")
     way.let_lapse("r1")
     way.make_due("r2")
+    way.queued("r3", "t3")
+    way.pass_deadline("r3")
     fill()
 
     assert way.do(way.moves.lapse(NODE, "toy")) == ["r1"]
     seen = way.record("r1").seen
-    assert way.do(way.moves.replay("r1", seen, 2, NODE, "text", b"again")).ok
-    assert way.do(way.moves.overdue())[1] == ["r2"]
+    assert way.do(way.moves.replay("r1", seen, 2, NODE, b"again")).ok
+    assert way.do(way.moves.look(NODE, "toy"))[1] == ["r2"]
     assert way.cancel("r2") == "queued"
+    assert way.do(way.moves.expire()).ended == (("r3", "queued"),)

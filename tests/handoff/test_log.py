@@ -59,7 +59,7 @@ async def test_a_second_attempt_and_a_lost_lease_are_told(way, redis, keys):
     way.let_lapse()
     way.do(way.moves.lapse(NODE, "toy"))
     seen = way.record().seen
-    way.do(way.moves.replay("r1", seen, 2, NODE, "text", b"again"))
+    way.do(way.moves.replay("r1", seen, 2, NODE, b"again"))
     way.cancel()
 
     moved = [(one.state, one.attempt) for one in await told(redis, keys) if isinstance(one, Moved)]

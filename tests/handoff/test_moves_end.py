@@ -6,7 +6,8 @@ import pytest
 from forebay.errors import Problem
 from forebay.states import State
 from handoff.moves import RECHECK_MS, RETENTION_MS, End, Fence, Seen
-from tests.support.ways import NODE, WORKER, problem_of
+from handoff.slot import Slot
+from tests.support.ways import MODEL, NODE, WORKER, problem_of
 
 pytestmark = pytest.mark.service
 
@@ -127,7 +128,7 @@ def test_a_reused_id_is_safe_from_whoever_saw_the_request_before_it(way):
     way.queued("r1", "t2")
 
     assert not finish(way, Fence.seen(before), End.expired()).ok
-    assert way.do(way.moves.replay("r1", before, 2, NODE, "text", b"again")).state == "queued"
+    assert way.do(way.moves.replay("r1", before, 2, NODE, b"again")).state == "queued"
     assert (way.state(), way.record().token, way.record().attempt) == ("queued", "t2", 1)
 
 
@@ -206,7 +207,7 @@ def test_a_request_is_queued_again_as_it_was_seen(way, client, state):
     way.to(state)
     way.make_due()
 
-    moved = way.do(way.moves.replay("r1", seen(way), 2, "n2", "text", b"again"))
+    moved = way.do(way.moves.replay("r1", seen(way), 2, "n2", b"again"))
 
     assert moved.ok
     record = way.record()
@@ -216,13 +217,14 @@ def test_a_request_is_queued_again_as_it_was_seen(way, client, state):
     assert (way.waiting(), way.leased()) == ([], [])
     assert {"ticket", "claim", "scheduler"} & set(way.raw()) == set()
     seconds, _ = client.time()
-    assert client.zscore(way.moves.keys.due, "r1") >= seconds * 1000 + RECHECK_MS - 1000
+    assert client.zscore(way.moves.keys.watch("n2", MODEL), "r1") >= seconds * 1000 + RECHECK_MS - 1000
+    assert way.watched() == []
 
 
 def test_the_former_holder_has_no_say_after_a_replay(way):
     """Neither the worker of the old attempt, nor the scheduler of the old claim."""
     way.admitted()
-    way.do(way.moves.replay("r1", seen(way), 2, NODE, "text", b"again"))
+    way.do(way.moves.replay("r1", seen(way), 2, NODE, b"again"))
 
     assert not way.park(attempt=1).ok
     assert not way.emit(claim="c1")
@@ -234,12 +236,12 @@ def test_the_former_holder_has_no_say_after_a_replay(way):
 def test_a_replay_that_redis_py_repeats_queues_one_message(way):
     """Also when the attempt stays the same, as for a message that got lost."""
     way.queued()
-    move = way.moves.replay("r1", seen(way), 1, NODE, "text", b"again")
+    move = way.moves.replay("r1", seen(way), 1, NODE, b"again")
 
     assert [way.do(move).ok, way.do(move).ok] == [True, True]
     assert way.messages() == [b"again", b"message of r1"]
 
-    move = way.moves.replay("r1", seen(way), 2, NODE, "text", b"once more")
+    move = way.moves.replay("r1", seen(way), 2, NODE, b"once more")
     assert [way.do(move).ok, way.do(move).ok] == [True, True]
     assert way.messages() == [b"once more", b"again", b"message of r1"]
 
@@ -259,38 +261,69 @@ def test_a_request_that_moved_meanwhile_is_not_queued_again(way, client, change)
         client.delete(way.moves.keys.record("r1"))
     state = way.raw().get("state", b"").decode()
 
-    moved = way.do(way.moves.replay("r1", before, 2, NODE, "text", b"again"))
+    moved = way.do(way.moves.replay("r1", before, 2, NODE, b"again"))
 
     assert (moved.ok, moved.state) == (False, state)
     assert b"again" not in way.messages()
 
 
-# overdue
+# resend
 
 
-def test_the_reconciler_looks_at_what_is_due_and_not_twice_at_once(way, client):
-    """Each look sets the time of the next."""
-    way.accept("r1", "t1")
-    way.accept("r2", "t2")
-    way.make_due("r2")
-
-    now_ms, rids = way.do(way.moves.overdue())
-    _, again = way.do(way.moves.overdue())
-
-    seconds, _ = client.time()
-    assert abs(now_ms - seconds * 1000) < 2000
-    assert (rids, again) == (["r2"], [])
-    assert client.zscore(way.moves.keys.due, "r2") == now_ms + RECHECK_MS
+def resend(way, message=b"again", before=None):
+    return way.do(way.moves.resend("r1", before or seen(way), message))
 
 
-def test_an_id_without_a_record_is_no_longer_looked_at(way, client):
-    """Otherwise it would count as a live request for ever."""
-    client.zadd(way.moves.keys.due, {"ghost": 1})
+def test_a_lost_message_is_replaced_and_is_the_next_to_be_taken(way):
+    """In its place in line, under the same attempt; a call that redis-py repeats queues one."""
+    way.queued("r1", "t1")
+    way.queued("r2", "t2")
+    way.client.lrem(way.moves.keys.queue(NODE, "text"), 0, b"message of r1")
+    before = way.record()
 
-    _, rids = way.do(way.moves.overdue())
+    assert [resend(way).ok for _ in range(2)] == [True, True]
 
-    assert rids == ["ghost"]
-    assert way.live() == []
+    assert way.messages() == [b"message of r2", b"again"]
+    record = way.record()
+    assert (record.resent, record.attempt, record.times_ms) == (1, 1, before.times_ms)
+    assert way.in_line() == ["r1", "r2"]
+    assert not way.do(way.moves.is_lost("r1"))
+
+
+def test_a_message_that_is_somewhere_is_not_replaced(way):
+    """On its queue or in a hand; each one that was sent again is looked for in the place of the one before."""
+    way.queued()
+    slot = Slot(way.moves.keys, NODE, "worker-life")
+    assert not resend(way).ok
+    way.do(slot.take(["text"]))
+    assert not resend(way).ok
+    way.client.delete(slot.list_of("text"))
+    assert resend(way).ok
+
+    assert not resend(way, b"once more").ok
+    assert (way.messages(), way.record().resent) == ([b"again"], 1)
+
+
+@pytest.mark.parametrize("state", ["accepted", "processing", "parked", "admitted"])
+def test_only_a_queued_request_has_a_message_to_lose(way, state):
+    """Whoever has begun needs none, and its record no longer has it."""
+    way.to(state)
+    way.client.delete(way.moves.keys.queue(NODE, "text"))
+
+    assert not way.do(way.moves.is_lost("r1"))
+    assert resend(way).state == state
+    assert (way.messages(), "message" in way.raw()) == ([], False)
+
+
+def test_a_message_of_what_has_moved_since_is_not_sent(way):
+    """Another attempt, or another acceptance of the same id."""
+    way.queued()
+    before = seen(way)
+    way.do(way.moves.replay("r1", before, 2, NODE, b"second"))
+    way.client.delete(way.moves.keys.queue(NODE, "text"))
+
+    assert not resend(way, before=before).ok
+    assert resend(way).ok
 
 
 def test_what_was_seen_is_part_of_the_record(way):

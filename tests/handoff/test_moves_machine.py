@@ -36,6 +36,7 @@ class Request:
     attempt: int = 1
     owner: str = ""
     claim: str = ""
+    lapses: int = 0
     ended_by: tuple[str, str] | None = None
 
     @property
@@ -139,7 +140,7 @@ class Hub(RuleBasedStateMachine):
             assert (begun.outcome, begun.attempt) == ("run", request.attempt)
         elif request.state == "processing" and request.owner != dead:
             assert (begun.outcome, begun.owner) == ("busy", request.owner)
-        elif request.state == "processing" and request.attempt >= MAX_ATTEMPTS:
+        elif request.state == "processing" and request.attempt + request.lapses >= MAX_ATTEMPTS:
             assert begun.outcome == "abandoned"
         elif request.state in ("queued", "processing"):
             request.attempt += request.state == "processing"
@@ -172,11 +173,17 @@ class Hub(RuleBasedStateMachine):
     @rule(twice=TWICE)
     def lapse(self, twice):
         rid = min(self.model.of("admitted"))
+        request = self.get(rid)
+        is_worn = request.attempt + request.lapses >= MAX_ATTEMPTS
         self.way.let_lapse(rid)
-        assert self.way.do(self.way.moves.lapse(NODE, "toy")) == [rid]
+        assert self.way.do(self.way.moves.lapse(NODE, "toy")) == ([] if is_worn else [rid])
         if twice:
             assert self.way.do(self.way.moves.lapse(NODE, "toy")) == []
-        self.get(rid).state, self.get(rid).claim = "parked", ""
+        if is_worn:
+            assert self.way.do(self.way.moves.worn(NODE, "toy")) == [rid]
+            self.way.renew({rid: request.claim})  # it was only slow
+        else:
+            request.state, request.claim, request.lapses = "parked", "", request.lapses + 1
 
     @rule(rid=RIDS, number=st.integers(0, 60))
     def renew_and_emit(self, rid, number):
@@ -216,12 +223,24 @@ class Hub(RuleBasedStateMachine):
         if twice:
             assert self.way.cancel(rid) == request.state
 
+    @rule(rid=RIDS, twice=TWICE)
+    def expire(self, rid, twice):
+        request = self.get(rid)
+        if not request.is_live:
+            return
+        self.way.pass_deadline(rid)
+        assert self.way.do(self.way.moves.expire()).ended == ((rid, request.state),)
+        if twice:
+            assert self.way.do(self.way.moves.expire()).ended == ()
+        self.model.end(rid, "expired")
+        request.ended_by = ("deadline", "")
+
     @rule(rid=RIDS, attempt=st.integers(1, MAX_ATTEMPTS), twice=TWICE, again=st.booleans())
     def replay(self, rid, attempt, twice, again):
         request = self.get(rid)
         following = request.attempt + (not again)
         seen = Seen(request.state, attempt, request.token)
-        move = self.way.moves.replay(rid, seen, following, NODE, "text", b"%d" % self.number())
+        move = self.way.moves.replay(rid, seen, following, NODE, b"%d" % self.number())
         if request.state in ("accepted", "") or not request.is_live:
             return  # the reconciler never replays these
         moved = self.do(move, twice)
@@ -238,6 +257,7 @@ class Hub(RuleBasedStateMachine):
             assert request.state in LIVE | ENDS
         live = {rid for rid, request in self.model.requests.items() if request.is_live}
         assert set(self.way.live()) == live
+        assert set(self.way.watched()) == live - self.model.of("accepted")
         assert set(self.way.waiting()) == self.model.of("parked")
         assert set(self.way.leased()) == self.model.of("admitted")
         assert set(self.way.in_line()) == self.model.of("queued")

@@ -244,6 +244,52 @@ def test_a_replayed_lapse_finds_nothing(way):
     assert way.record().lapses == 1
 
 
+# worn
+
+
+def test_the_third_scheduler_that_dies_over_a_request_is_the_last(way):
+    """It is not parked again, so no fourth one claims it; it stays named until somebody ends it."""
+    way.parked()
+    for number in (1, 2, 3):
+        assert [one.rid for one in way.claim(f"c{number}", f"s{number}")] == ["r1"]
+        assert way.do(way.moves.worn(NODE, MODEL)) == []
+        way.let_lapse()
+        assert way.do(way.moves.lapse(NODE, MODEL)) == (["r1"] if number < 3 else [])
+
+    assert [way.do(way.moves.worn(NODE, MODEL)) for _ in range(2)] == [["r1"], ["r1"]]
+    assert way.do(way.moves.lapse(NODE, MODEL)) == []
+    assert (way.claim("c4", "s4"), way.state(), way.record().tries) == ([], "admitted", 3)
+    assert way.do(way.moves.finish("r1", Fence.seen(way.record().seen), End.expired())).ok
+    assert way.do(way.moves.worn(NODE, MODEL)) == []
+
+
+def test_a_scheduler_that_comes_back_before_the_end_is_written_goes_on(way):
+    """It was only slow, and nobody else has been given the ticket."""
+    way.parked()
+    for number in (1, 2, 3):
+        way.claim(f"c{number}")
+        way.let_lapse()
+        way.do(way.moves.lapse(NODE, MODEL))
+
+    assert way.renew({"r1": "c3"}) == []
+
+    assert way.do(way.moves.worn(NODE, MODEL)) == []
+
+
+def test_attempts_of_workers_count_with_the_schedulers(way):
+    """Two workers have died, so the first scheduler is the third that tries."""
+    way.queued()
+    way.begin(owner="w1")
+    way.begin(owner="w2", dead="w1")
+    way.begin(owner="w3", dead="w2")
+    way.park(attempt=3, owner="w3")
+    way.claim()
+    way.let_lapse()
+
+    assert way.do(way.moves.lapse(NODE, MODEL)) == []
+    assert way.do(way.moves.worn(NODE, MODEL)) == ["r1"]
+
+
 # emit
 
 

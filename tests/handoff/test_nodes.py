@@ -4,7 +4,17 @@ import pytest
 
 from handoff.connection import connect_async
 from handoff.keys import Keys
-from handoff.nodes import SILENT_MS, NodeView, ProcessorOffer, announce, live_nodes, read_node, view_nodes, withdraw
+from handoff.nodes import (
+    KEPT_MS,
+    SILENT_MS,
+    NodeView,
+    ProcessorOffer,
+    announce,
+    live_nodes,
+    read_node,
+    view_nodes,
+    withdraw,
+)
 
 pytestmark = pytest.mark.service
 
@@ -92,6 +102,19 @@ def test_a_node_that_is_gone_for_long_leaves_no_facts(client, keys):
     announce(client, keys, "n1", "workers", WORKERS)
 
     assert 0 < client.pttl(keys.node("n1")) <= 10 * SILENT_MS
+
+
+def test_a_name_is_forgotten_after_a_day_of_silence(client, keys):
+    """Nodes come and go with names of their own; one that comes back is there again."""
+    for name, ago_ms in (("gone", KEPT_MS + 1000), ("silent", KEPT_MS - 60_000)):
+        client.zadd(keys.nodes, {name: now_ms(client) - ago_ms})
+
+    announce(client, keys, "n1", "workers", WORKERS)
+    assert client.zrange(keys.nodes, 0, -1) == [b"silent", b"n1"]
+    assert 0 < client.pttl(keys.nodes) <= KEPT_MS
+
+    announce(client, keys, "gone", "workers", WORKERS)
+    assert live_nodes(client, keys, now_ms(client)) == {"n1", "gone"}
 
 
 def test_two_deployments_on_one_redis_do_not_see_each_other(client, keys):

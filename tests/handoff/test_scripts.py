@@ -10,8 +10,22 @@ from tests.support.ways import Way
 pytestmark = pytest.mark.service
 
 MOVES = [
-    *("accept", "begin", "cancel", "claim", "emit", "enqueue", "finish", "lapse", "overdue", "park", "renew"),
-    *("replay", "take", "drop", "give_back", "inherit", "recover", "quarantine", "shadow"),
+    *(
+        "accept",
+        "begin",
+        "cancel",
+        "claim",
+        "emit",
+        "enqueue",
+        "expire",
+        "finish",
+        "lapse",
+        "look",
+        "lost",
+        "neglected",
+    ),
+    *("park", "renew", "replay", "resend", "take", "drop", "give_back", "inherit", "recover", "quarantine", "shadow"),
+    "worn",
 ]
 
 

@@ -91,8 +91,8 @@ def test_everything_that_the_dead_have_left_is_named(node):
             ["remove", "cache entry in the making", f"by {dead.owner}", "it has died"],
             ["remove", "lock file", dead.owner, "nobody holds its lock"],
             ["remove", "draft", rows[5][2], "nobody holds its lock"],
-            ["next attempt", "request", "again", "processing, attempt 1"],
             ["expire", "request", "late", "processing, attempt 1"],
+            ["next attempt", "request", "again", "processing, attempt 1"],
         ]
         assert rows[0][4] == "0.2"
 
@@ -168,6 +168,22 @@ def test_lapsed_leases_and_ended_requests_are_named(node):
     assert "its scheduler's lease has ended" in ended.output
     assert "it ended while it waited" in ended.output
     assert state(node) == before
+
+
+def test_what_three_schedulers_have_died_over_is_named(node):
+    """The janitor would abandon it, and park nothing."""
+    node.driver().run(node.task(node.reference(plain_png(2, 3))))
+    for number in (1, 2, 3):
+        node.way.claim(f"c{number}")
+        node.way.let_lapse()
+        perform(node.way.client, node.way.moves.lapse(NODE, MODEL))
+
+    told = check(node)
+
+    assert told.exit_code == 1
+    assert "abandon" in told.output
+    assert "every attempt has lost its worker or its scheduler" in told.output
+    assert "park again" not in told.output
 
 
 def test_messages_in_the_hand_of_the_dead_are_named(node):

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from handoff.connection import Client
 from handoff.keys import Keys
 from handoff.media import Spool
 from handoff.moves import Moves
-from handoff.pool import Owner, Pool, is_alive
+from handoff.pool import Owner, Pool
 from handoff.requeue import queue_entry
 from scheduler.intake import Intake
 from scheduler.loop import Scheduler
@@ -108,7 +107,6 @@ class Tier:
             pool=Pool(self.folder / "pool", life.id, writable=True),
             store=self.store,
             processors={MODEL: loaded(self.processor, MODEL)},
-            is_alive=partial(is_alive, self.folder),
             life=life,
         )
         self.scheduler = self.another_scheduler(self.engine)

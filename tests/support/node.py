@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from forebay.task import Kind, MediaRef, Task, TaskBody, seal
 from handoff.connection import Client
 from handoff.media import Spool
 from handoff.moves import Moves
-from handoff.pool import FeatureCache, Owner, Pool, is_alive
+from handoff.pool import FeatureCache, Owner, Pool
 from tests.support.toys import loaded
 from tests.support.ways import MODEL, NODE, Way
 from workers.driver import Driver
@@ -48,7 +47,6 @@ class Node:
             pool=pool,
             store=self.store,
             processors=processors,
-            is_alive=partial(is_alive, self.folder),
             life=life,
             cache=FeatureCache(pool) if cached else None,
         )

@@ -138,6 +138,7 @@ class Way:
 
     def pass_deadline(self, rid: str = "r1") -> None:
         self.client.hset(self.moves.keys.record(rid), "deadline", 1)
+        self.client.zadd(self.moves.keys.due, {rid: 1})
 
     def let_lapse(self, rid: str = "r1") -> None:
         """As if the scheduler had not renewed its lease."""
@@ -150,7 +151,20 @@ class Way:
         self.make_due(rid)
 
     def make_due(self, rid: str = "r1") -> None:
-        self.client.zadd(self.moves.keys.due, {rid: 1})
+        """As if it were time for its node's janitor to look at it."""
+        node, model = self.client.hmget(self.moves.keys.record(rid), "node", "model")
+        self.client.zadd(self.moves.keys.watch(node.decode(), model.decode()), {rid: 1})
+
+    def move(self, rid: str, node: str, model: str = MODEL) -> None:
+        """As if it had been queued on another node, for whatever model."""
+        keys = self.moves.keys
+        self.client.zrem(keys.watch(NODE, MODEL), rid)
+        self.client.hset(keys.record(rid), mapping={"node": node, "model": model})
+        self.client.zadd(keys.watch(node, model), {rid: 1})
+
+    def watched(self, node: str = NODE, model: str = MODEL) -> list[str]:
+        """A node's live requests, as its janitor will find them."""
+        return sorted(rid.decode() for rid in self.client.zrange(self.moves.keys.watch(node, model), 0, -1))
 
 
 def problem_of(event: dict[str, Any]) -> str | None:

@@ -235,7 +235,7 @@ def test_what_kills_every_child_is_abandoned_and_the_queue_goes_on(node):
 
     ended = node.record("r1")
     assert (ended.attempt, ended.problem.code, ended.problem.status) == (3, "abandoned", 500)
-    assert ended.problem.message == "abandoned after 3 attempts: each ended with the death of its worker"
+    assert ended.problem.message == "abandoned after 3 attempts: each lost its worker or its scheduler"
     node.wait_until(lambda: quarantine.entries(node.redis, node.keys) != [], lambda: worker.output)
     [found] = quarantine.entries(node.redis, node.keys)
     assert (found.kind, found.rid, found.reason) == ("media", "r1", "abandoned")

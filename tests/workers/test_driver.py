@@ -366,7 +366,7 @@ def test_a_request_that_has_killed_three_workers_is_abandoned(node):
 
     state, problem = ended(node)
     assert (state, problem.code, problem.status) == ("failed", "abandoned", 500)
-    assert problem.message == "abandoned after 3 attempts: each ended with the death of its worker"
+    assert problem.message == "abandoned after 3 attempts: each lost its worker or its scheduler"
 
 
 def test_a_request_past_its_deadline_ends_as_expired(node):

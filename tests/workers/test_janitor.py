@@ -10,11 +10,11 @@ import pytest
 from forebay import Prompt
 from forebay.errors import Problem
 from forebay.task import Kind, Task, TaskBody, seal
-from handoff import nodes
 from handoff.connection import connect
 from handoff.moves import End, Fence
 from handoff.pool import Owner, Pool, is_alive
 from handoff.pool.table import HoldState
+from handoff.quarantine import entries
 from tests.support.media import plain_png
 from tests.support.neighbour import neighbour
 from tests.support.node import SECRET
@@ -259,21 +259,6 @@ def test_a_request_that_killed_three_workers_is_abandoned(node, janitor):
     assert len(node.way.messages()) == 1
 
 
-def test_a_lost_message_is_sent_again(node, janitor):
-    """The same attempt: nobody had begun. A message that still waits is not lost."""
-    node.way.accept()
-    node.way.enqueue(body=SEALED)
-    node.way.age()
-    janitor.tick()
-    assert len(node.way.messages()) == 1
-
-    node.way.client.delete(node.way.moves.keys.queue(NODE, "text"))
-    node.way.age()
-    janitor.tick()
-
-    assert (newest_task(node).attempt, node.way.state()) == (1, "queued")
-
-
 def test_a_living_workers_request_is_left_alone(node, janitor):
     """However often it is looked at."""
     driver = node.driver()
@@ -288,34 +273,6 @@ def test_a_living_workers_request_is_left_alone(node, janitor):
     assert node.way.raw() == before
 
 
-def test_a_gone_nodes_request_comes_here_if_we_have_its_model(node, janitor):
-    """Under the next attempt; another model's is left for a node that has it."""
-    for rid in ("ours", "theirs"):
-        node.way.accept(rid, f"token of {rid}")
-        node.way.enqueue(rid, f"token of {rid}", body=SEALED)
-        node.way.client.hset(node.way.moves.keys.record(rid), "node", "gone")
-        node.way.make_due(rid)
-    node.way.client.hset(node.way.moves.keys.record("theirs"), "model", "another")
-
-    janitor.tick()
-
-    assert (node.way.record("ours").node, node.way.record("ours").attempt) == (NODE, 2)
-    assert (node.way.record("theirs").node, node.way.record("theirs").attempt) == ("gone", 1)
-
-
-def test_a_living_nodes_request_is_not_taken_from_it(node, janitor):
-    """It has announced itself lately."""
-    nodes.announce(node.way.client, node.way.moves.keys, "n2", "workers", {})
-    node.way.accept()
-    node.way.enqueue(body=SEALED)
-    node.way.client.hset(node.way.moves.keys.record("r1"), "node", "n2")
-    node.way.age()
-
-    janitor.tick()
-
-    assert (node.way.record().node, node.way.record().attempt) == ("n2", 1)
-
-
 def test_a_lapsed_lease_is_noticed(node, janitor):
     """The ticket is parked again for the next scheduler."""
     node.driver().run(node.task(node.reference(PNG)))
@@ -326,6 +283,41 @@ def test_a_lapsed_lease_is_noticed(node, janitor):
 
     assert (node.way.state(), node.way.record().lapses) == ("parked", 1)
     assert [one.rid for one in node.way.claim("c2", "scheduler-2")] == ["r1"]
+
+
+def test_a_ticket_over_which_three_schedulers_have_died_is_abandoned(node, janitor):
+    """Its caller is told, its media are named in quarantine, and no fourth scheduler gets it."""
+    ref = node.reference(PNG)
+    node.driver().run(node.task(ref))
+    for number in (1, 2, 3):
+        assert [one.rid for one in node.way.claim(f"c{number}", f"scheduler-{number}")] == ["r1"]
+        node.way.let_lapse()
+        janitor.tick()
+
+    problem = node.way.record().problem
+    assert (node.way.state(), problem.code, problem.status) == ("failed", "abandoned", 500)
+    assert problem.message == "abandoned after 3 attempts: each lost its worker or its scheduler"
+    assert node.way.claim("c4", "scheduler-4") == []
+    [entry] = entries(node.way.client, node.way.moves.keys)
+    assert (entry.kind, entry.reason, entry.digest, entry.rid) == ("media", "abandoned", ref.digest, "r1")
+    assert entry.detail == problem.message
+
+
+def test_media_of_what_killed_schedulers_are_named_and_not_refused(node, janitor):
+    """All that a dead scheduler had, it had together, and it may have died of itself: a suspect is not guilty."""
+    ref = node.reference(PNG)
+    for rid in ("r1", "r2"):
+        node.driver().run(node.task(ref, rid=rid, token=f"token of {rid}"))
+    for number in (1, 2, 3):
+        node.way.claim(f"c{number}")
+        for rid in ("r1", "r2"):
+            node.way.let_lapse(rid)
+        janitor.tick()
+    assert len(entries(node.way.client, node.way.moves.keys)) == 2
+
+    node.driver().run(node.task(ref, rid="r3", token="t3"))
+
+    assert [node.way.state(rid) for rid in ("r1", "r2", "r3")] == ["failed", "failed", "parked"]
 
 
 @pytest.mark.parametrize("body", [seal(b"unreadable", SECRET), seal(BODY, b"another secret of 16"), BODY, b""])

@@ -3,14 +3,14 @@
 import pytest
 
 from forebay.states import ENDS, State
-from handoff.moves import MAX_ATTEMPTS
+from handoff.moves import MAX_ATTEMPTS, MOST_RESENT
 from handoff.record import Record
-from workers.reconcile import LOST_MESSAGE_MS, Surroundings, Verdict, judge
+from workers.reconcile import LOST_MESSAGE_MS, Surroundings, Verdict, judge, may_be_lost
 
 NOW = 1_000_000
 
 
-def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, owner="alive"):
+def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, owner="alive", resent=0, lapses=0):
     return Record(
         rid="r1",
         state=State(state),
@@ -25,20 +25,22 @@ def request(state, *, node="n1", attempt=1, deadline_ms=NOW + 1, queued_ms=NOW, 
         owner=owner,
         priority=0,
         deadline_ms=deadline_ms,
-        lapses=0,
+        lapses=lapses,
+        resent=resent,
         body=b"",
         ticket=b"",
         times_ms={} if state == "accepted" else {"queued": queued_ms},
     )
 
 
-def verdict(record, backlog=0, *, features=True):
+def verdict(record, *, lost=(), features=True, neglected=()):
     around = Surroundings(
         node="n1",
         now_ms=NOW,
         live_nodes=frozenset({"n1", "n2"}),
-        is_alive=lambda owner: owner == "alive",
-        backlog=lambda _: backlog,
+        neglected=frozenset(neglected),
+        is_at_work=lambda record: record.owner == "alive",
+        lost=frozenset(lost),
         has_features=lambda _: features,
     )
     return judge(record, around)
@@ -77,15 +79,23 @@ def test_a_request_of_another_living_node_is_that_nodes(state):
     assert verdict(record) is Verdict.LEAVE
 
 
+@pytest.mark.parametrize("state", ["queued", "processing", "parked", "admitted"])
+def test_what_a_living_nodes_workers_have_left_is_tried_elsewhere(state):
+    """What is parked is its schedulers', who live; of what is admitted only that is named whose lease has ended."""
+    left = verdict(request(state, node="n2"), neglected=["r1"])
+
+    assert left is (Verdict.LEAVE if state == "parked" else Verdict.NEXT_ATTEMPT)
+
+
 def test_our_own_node_lives_while_we_judge():
     """Even if its announcement is late."""
-    around = Surroundings("n1", NOW, frozenset(), lambda _: True, lambda _: 0, lambda _: True)
+    around = Surroundings("n1", NOW, frozenset(), frozenset(), lambda _: True, frozenset(), lambda _: True)
 
     assert judge(request("processing"), around) is Verdict.LEAVE
 
 
-def test_a_dead_workers_request_is_tried_again():
-    """A living one's is not, however long it takes."""
+def test_the_request_of_a_worker_that_has_died_or_left_it_is_tried_again():
+    """Of one that is at it, it is not, however long that takes."""
     assert verdict(request("processing", owner="dead")) is Verdict.NEXT_ATTEMPT
     assert verdict(request("processing", owner="alive", queued_ms=0)) is Verdict.LEAVE
 
@@ -98,23 +108,38 @@ def test_after_the_last_attempt_a_request_is_abandoned(record):
     assert verdict(record) is Verdict.ABANDON
 
 
+def test_schedulers_that_have_died_over_it_count_with_the_workers():
+    """Three in all."""
+    assert verdict(request("processing", owner="dead", attempt=1, lapses=1)) is Verdict.NEXT_ATTEMPT
+    assert verdict(request("processing", owner="dead", attempt=1, lapses=2)) is Verdict.ABANDON
+    assert verdict(request("parked", node="gone", attempt=2, lapses=1)) is Verdict.ABANDON
+
+
 def test_before_the_last_attempt_it_is_not():
     """Three are allowed."""
     assert verdict(request("processing", owner="dead", attempt=MAX_ATTEMPTS - 1)) is Verdict.NEXT_ATTEMPT
 
 
-def test_a_request_that_waits_long_on_an_empty_queue_has_lost_its_message():
-    """Celery on Redis loses one whose worker dies between taking and recording it; sent again, the same attempt."""
+def test_a_queued_request_whose_message_is_in_no_list_is_sent_again():
+    """Whatever else waits in its lane. The same attempt, for nobody has begun it."""
+    assert verdict(request("queued", queued_ms=0, attempt=MAX_ATTEMPTS), lost=["r1"]) is Verdict.SEND_AGAIN
+    assert verdict(request("queued", queued_ms=0), lost=["another"]) is Verdict.LEAVE
+    assert verdict(request("processing"), lost=["r1"]) is Verdict.LEAVE
+
+
+def test_a_message_that_is_lost_again_and_again_is_not_sent_for_ever():
+    """Something takes them that is none of ours; nobody has begun, so it is no question of attempts."""
+    assert verdict(request("queued", resent=MOST_RESENT - 1), lost=["r1"]) is Verdict.SEND_AGAIN
+    assert verdict(request("queued", resent=MOST_RESENT), lost=["r1"]) is Verdict.GIVE_UP
+
+
+def test_nobody_asks_where_the_message_of_a_fresh_request_is():
+    """Nor of one that somebody has begun."""
     late = NOW - LOST_MESSAGE_MS - 1
 
-    assert verdict(request("queued", queued_ms=late), backlog=0) is Verdict.SEND_AGAIN
-    assert verdict(request("queued", queued_ms=late), backlog=1) is Verdict.LEAVE
-    assert verdict(request("queued", queued_ms=late + 1), backlog=0) is Verdict.LEAVE
-
-
-def test_a_message_that_was_only_sent_again_does_not_count_as_an_attempt():
-    """Nobody has begun it, so it never wears out."""
-    assert verdict(request("queued", queued_ms=0, attempt=MAX_ATTEMPTS), backlog=0) is Verdict.SEND_AGAIN
+    assert may_be_lost(request("queued", queued_ms=late), NOW)
+    assert not may_be_lost(request("queued", queued_ms=late + 1), NOW)
+    assert not may_be_lost(request("processing", queued_ms=late), NOW)
 
 
 @pytest.mark.parametrize("state", ["parked", "admitted"])

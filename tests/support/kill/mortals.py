@@ -23,7 +23,7 @@ from handoff.connection import Client, connect
 from handoff.keys import Keys
 from handoff.media import Spool
 from handoff.moves import Moves
-from handoff.pool import FeatureCache, Owner, Pool, is_alive
+from handoff.pool import FeatureCache, Owner, Pool
 from scheduler import SchedulerSettings, open_intake
 from scheduler.loop import Scheduler
 from tests.support.kill.gallery import Doubting, Wide, toy_model
@@ -83,7 +83,6 @@ def write(site: Site) -> None:
         pool=pool,
         store=site.store,
         processors={MODEL: loaded(Wide(toy_model()), MODEL)},
-        is_alive=partial(is_alive, site.folder),
         life=life,
         cache=FeatureCache(pool) if random.random() < 0.75 else None,
     )
