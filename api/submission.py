@@ -193,8 +193,11 @@ class Submission:
             lane,
             entry,
             size_bytes=gathering.size_bytes,
+            most_bytes=task.incoming.tenant.quota.size_bytes,
         )
         moved = await perform_async(self.redis, move)
+        if moved.excess is not None:  # what was fetched is more than was known when it was accepted
+            raise _over_quota(moved.excess)
         task.is_queued = moved.ok
         if not moved.ok and moved.state not in ("cancelled", "expired"):  # such a request has its end already
             raise Failed("not_queued", "the request could not be queued", status=503, retry_after_s=1)

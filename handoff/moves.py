@@ -58,10 +58,11 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Reply of a fenced move: whether it happened, and otherwise the state that stood against it."""
+    """Reply of a fenced move: whether it happened, and otherwise the state, or the limit, that stood against it."""
 
     ok: bool
     state: str = ""
+    excess: Excess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +153,23 @@ class Moves:
         return self._move("accept", admit.rid, *limits, *account, *flat, read=_read_accepted)
 
     def enqueue(
-        self, rid: str, token: str, body: bytes, node: str, lane: str, message: bytes, *, size_bytes: int = -1
+        self,
+        rid: str,
+        token: str,
+        body: bytes,
+        node: str,
+        lane: str,
+        message: bytes,
+        *,
+        size_bytes: int = -1,
+        most_bytes: int = 0,
     ) -> Move[Moved]:
         """Queue the first attempt, with its body, packed and sealed, and its ``message``, the whole Celery envelope.
 
-        ``size_bytes`` are those of its media where more was fetched than was known; -1 leaves it.
+        ``size_bytes`` are those of its media where more was fetched than was known; -1 leaves it. With them its tenant
+        may not go beyond ``most_bytes``; 0 is no limit.
         """
-        args = (token, 1, body, node, lane, message, size_bytes, RECHECK_MS)
+        args = (token, 1, body, node, lane, message, size_bytes, RECHECK_MS, most_bytes)
         return self._move("enqueue", rid, *args, read=_read_moved)
 
     def begin(self, rid: str, token: str, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
@@ -301,7 +312,14 @@ def _text(value: bytes | str) -> str:
 
 
 def _read_moved(reply: Sequence[Any]) -> Moved:
+    if reply[0] == b"over":
+        return Moved(False, excess=_read_excess(reply[1:]))
     return Moved(True) if reply[0] == b"ok" else Moved(False, _text(reply[1]))
+
+
+def _read_excess(reply: Sequence[Any]) -> Excess:
+    name, wanted, allowed, wait_ms = reply
+    return Excess(Limit(_text(name)), int(wanted), float(allowed), int(wait_ms))
 
 
 def _read_accepted(reply: Sequence[Any]) -> Accepted:
@@ -311,8 +329,7 @@ def _read_accepted(reply: Sequence[Any]) -> Accepted:
     if outcome == "duplicate":
         return Accepted("duplicate", state=_text(reply[1]))
     if outcome == "over":
-        name, wanted, allowed, wait_ms = reply[1:]
-        return Accepted("over", excess=Excess(Limit(_text(name)), int(wanted), float(allowed), int(wait_ms)))
+        return Accepted("over", excess=_read_excess(reply[1:]))
     return Accepted("busy", live=int(reply[1]))
 
 

@@ -1,7 +1,7 @@
 -- Put a request's message on a node's queue, in the same step that says so in the record.
 -- ARGV: prefix, rid, token, attempt, body, node, lane, message, bytes of its media by now (-1: as before),
--- recheck ms.
--- Returns {'ok'} | {'refused', state or ''}.
+-- recheck ms, most bytes of the tenant (0 for no limit).
+-- Returns {'ok'} | {'refused', state or ''} | {'over', limit's name, have, limit, wait ms}.
 local f = redis.call('HMGET', KEYS[1], 'state', 'token', 'attempt', 'reply', 'model', 'tenant', 'size')
 local state, token, attempt, reply = unpack(f)
 if not state or token ~= ARGV[3] or attempt ~= ARGV[4] then
@@ -10,7 +10,12 @@ end
 if state == 'accepted' then
   local now = now_ms()
   if tonumber(ARGV[9]) >= 0 then
-    redis.call('HINCRBY', prefix .. 'tenant:' .. f[6], 'bytes', whole(ARGV[9] - f[7]))
+    local account, more, most = prefix .. 'tenant:' .. f[6], ARGV[9] - f[7], tonumber(ARGV[11])
+    local has = more + (redis.call('HGET', account, 'bytes') or 0)
+    if more > 0 and most > 0 and has > most then
+      return {'over', 'bytes', whole(has), whole(most), 1000}
+    end
+    redis.call('HINCRBY', account, 'bytes', whole(more))
     redis.call('HSET', KEYS[1], 'size', ARGV[9])
   end
   redis.call('HSET', KEYS[1], 'state', 'queued', 'body', ARGV[5], 'node', ARGV[6], 'lane', ARGV[7],

@@ -61,6 +61,22 @@ async def test_a_blocked_url_ends_its_request_once(settings, client, keys, way):
     assert not list(open_store(settings.media, None, None).folder.iterdir())
 
 
+async def test_what_is_fetched_counts_against_the_tenants_bytes(open_to_loopback, client, keys, way):
+    """As soon as it is known: a request that goes beyond is not queued, and gives all of it back."""
+    announce(client, keys)
+    async with listening({"/": ok(bytes(5000))}) as there:
+        small = replace(open_to_loopback(there.port), tenant_bytes=4000)
+        async with started(small) as app, talking_to(app) as http:
+            response = await http.post("/v1/requests", json={"text": "Hi", "rid": "r1", "image_data": there.url()})
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (429, "too_many_bytes")
+    assert "5000 bytes" in error["message"]
+    assert "4000" in error["message"]
+    assert response.headers["Retry-After"] == "1"
+    assert (way.state("r1"), way.account(), way.messages(lane="interactive")) == ("rejected", (0, 0), [])
+
+
 async def test_the_first_item_that_fails_ends_the_others(open_to_loopback, client, keys, way):
     """Nobody waits for what is not wanted any more."""
     announce(client, keys)

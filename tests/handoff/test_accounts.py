@@ -1,8 +1,10 @@
 """What a tenant has under way, and what it may have: counted where requests are accepted and ended."""
 
+from functools import partial
+
 import pytest
 
-from handoff.moves import RETENTION_MS, End, Fence, Limit, Quota
+from handoff.moves import RETENTION_MS, End, Excess, Fence, Limit, Quota
 from tests.support.ways import Way
 
 pytestmark = pytest.mark.service
@@ -53,6 +55,19 @@ def test_a_tenant_has_no_more_bytes_under_way_than_it_may(way):
 
     assert (excess.limit, excess.wanted, excess.allowed) == (Limit.BYTES, 101, 100)
     assert way.accept("acme/r3", size_bytes=40, **ACME, **hundred).outcome == "ok"
+
+
+def test_what_was_fetched_later_counts_as_well(way):
+    """Nothing is queued that goes beyond the limit, and nothing of it is counted; what fits is."""
+    assert way.accept("acme/r1", size_bytes=60, **ACME).outcome == "ok"
+    queue = partial(way.moves.enqueue, "acme/r1", "t1", b"", "n1", "text", b"message", most_bytes=100)
+
+    moved = way.do(queue(size_bytes=101))
+    assert (moved.ok, moved.excess) == (False, Excess(Limit.BYTES, 101, 100.0, 1000))
+    assert (way.account("acme"), way.state("acme/r1")) == ((1, 60), "accepted")
+
+    assert way.do(queue(size_bytes=100)).ok
+    assert way.account("acme") == (1, 100)
 
 
 def test_a_tenant_asks_no_more_often_than_it_may(way):
