@@ -31,7 +31,7 @@ from workers.abandon import Abandoner
 from workers.heir import Heir
 from workers.job import work_name
 from workers.reconcile import Surroundings, Verdict, judge, may_be_lost
-from workers.sweep import Sweep
+from workers.sweep import Sweep, has_just_died
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +186,9 @@ class Janitor:
         return frozenset(rid for rid, is_lost in zip(rids, lost, strict=True) if is_lost)
 
     def _is_at_work(self, found: Record) -> bool:
-        return is_at(self.folder, found.owner, work_name(found.rid, found.token))
+        """Or has just died over an item: its parent counts that and puts the message back before anybody else tries."""
+        work = work_name(found.rid, found.token)
+        return is_at(self.folder, found.owner, work) or has_just_died(self.folder, found.owner)
 
     def _has_features(self, found: Record) -> bool:
         try:

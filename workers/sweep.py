@@ -18,8 +18,13 @@ from handoff.keys import Keys
 from handoff.pool import BlockInfo, FeatureCache, HoldState, Pool, is_alive
 from handoff.pool.owners import bury_one, has_fresh_mark, the_dead
 
-_MARK_KEPT_S = 15.0
+_MARK_KEPT_S = 15.0  # of one that has ended over an item: so long its parent may take to ask
 _GRACE_S = 5.0  # between a block and the record that speaks of it there is at most one Redis call
+
+
+def has_just_died(folder: Path, owner: str) -> bool:
+    """Whether an owner has died over an item and its parent may not have noticed yet, and will ask what it was at."""
+    return has_fresh_mark(folder, owner, _MARK_KEPT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,8 @@ class Sweep:
 
     def _in_the_folder(self) -> Iterator[Finding]:
         for owner in the_dead(self.folder):
-            if has_fresh_mark(self.folder, owner, _MARK_KEPT_S):
-                continue  # its parent has not noticed its end yet, and will ask what it was at
+            if has_just_died(self.folder, owner):
+                continue
             yield Finding("lock file", owner, "nobody holds its lock", 0, partial(bury_one, self.folder, owner))
         for draft in drafts.abandoned(self.folder):
             yield Finding("draft", draft.path.name, "nobody holds its lock", draft.size_bytes, draft.remove)

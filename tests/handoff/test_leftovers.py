@@ -108,8 +108,12 @@ def test_nothing_is_left_of_ten_thousand_requests_but_what_expires(way, client, 
         janitor.tick()
 
     for_ever, for_a_day = {}, {}
-    for key in client.scan_iter(f"{keys.prefix}*", count=1000):
-        ends_ms, name = client.pttl(key), key.decode().removeprefix(keys.prefix)
+    found = list(client.scan_iter(f"{keys.prefix}*", count=1000))
+    pipe = client.pipeline(transaction=False)
+    for key in found:
+        pipe.pttl(key)
+    for key, ends_ms in zip(found, pipe.execute(), strict=True):
+        name = key.decode().removeprefix(keys.prefix)
         if 0 < ends_ms <= RETENTION_MS:
             continue
         (for_a_day if 0 < ends_ms <= KEPT_MS else for_ever)[name] = length(client, key)

@@ -1,6 +1,7 @@
 """A request whose worker lives and is no longer at it: it could not say how that ended, and somebody else goes on."""
 
 import logging
+import os
 from threading import Event, Thread
 
 import pytest
@@ -121,6 +122,23 @@ def test_what_it_ends_late_is_too_late(node, left):
     assert not node.way.park(attempt=1, owner=driver.owner).ok
 
     assert node.way.raw() == before
+
+
+def test_a_child_that_has_just_died_over_an_item_is_its_parents_first(node):
+    """It counts that death and puts the message back; a third child that is quicker would die over the same item."""
+    node.task(node.reference(PNG))
+    node.way.begin(owner="worker-1-dead")
+    lock = node.folder / "owner-worker-1-dead"
+    lock.write_bytes(b"sha256:abc".ljust(128) + work_name("r1", "t1").encode().ljust(64))
+    node.way.make_due()
+    make_janitor(node, "janitor-1").tick()
+    assert (node.way.state(), node.way.record().attempt) == ("processing", 1)
+
+    os.utime(lock, (1, 1))  # the parent has died as well
+    node.way.make_due()
+    make_janitor(node, "janitor-1").tick()
+
+    assert (node.way.state(), node.way.record().attempt) == ("queued", 2)
 
 
 def test_an_owner_says_what_it_is_at(shm):
