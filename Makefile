@@ -3,10 +3,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Python compiles what it imports, once; compiling all that is installed would cost minutes.
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 MODELS := examples/efficientnet_lite0 examples/layout_demo examples/whisper_tiny_en
 
-.PHONY: help demo test test-unit test-long fuzz kill-run chaos chaos-compare lint types check bench parity format clean
+.PHONY: help demo test test-unit test-long fuzz kill-run chaos chaos-compare lint types types-tier types-examples types-apart check bench parity format clean
 
 help:                ## What there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*##/\t/' | expand -t 14
@@ -43,11 +44,18 @@ lint: $(VENV)/.test  ## Format and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(VENV)/.test ## Strict types
+types: types-tier types-examples types-apart ## Strict types; the three may run side by side
+
+types-tier: $(VENV)/.test
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file pyproject.toml -p forebay_efficientnet_lite0 -p forebay_layout_demo -p forebay_whisper_tiny_en
-	MYPYPATH=.:examples/pixtral/src $(BIN)/mypy --follow-imports silent --python-executable $(VENV)/pixtral/bin/python \
-		-p forebay_pixtral  # where its library is, and with that library's types
+
+types-examples: $(VENV)/.test
+	$(BIN)/mypy --cache-dir .mypy_cache/examples --config-file pyproject.toml \
+		-p forebay_efficientnet_lite0 -p forebay_layout_demo -p forebay_whisper_tiny_en
+
+types-apart: $(VENV)/.test  # where its library is, and with that library's types
+	MYPYPATH=.:examples/pixtral/src $(BIN)/mypy --cache-dir .mypy_cache/apart --follow-imports silent \
+		--python-executable $(VENV)/pixtral/bin/python -p forebay_pixtral
 
 check: lint types test ## What CI runs
 
