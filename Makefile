@@ -26,7 +26,7 @@ test-long: $(VENV)/.test ## The long forms: ten thousand walks, all orders of st
 	FOREBAY_LONG_TESTS=1 $(BIN)/pytest tests/handoff tests/system/test_openapi.py -k "machine or interleavings or openapi"
 	FOREBAY_LONG_TESTS=1 $(BIN)/pytest \
 		tests/system/test_installations.py tests/system/test_cache.py tests/system/test_lifecycle.py tests/processors/test_qwen_parity.py \
-		tests/processors/test_qwen_sweep.py
+		tests/processors/test_qwen_sweep.py tests/processors/test_qwen_video_parity.py
 
 fuzz: $(VENV)/.test ## Bytes in disorder for every decoder, twenty minutes; FOR=seconds, SEED=n
 	$(BIN)/python -m tests.fuzz.run --seconds $(or $(FOR),1200) --seed $(or $(SEED),0)

@@ -25,9 +25,9 @@ SIZES = [  # height, width: edges of every rule, then what people send
     *[(112, 112), (224, 224), (256, 256), (288, 416), (333, 517), (427, 640), (640, 427), (480, 640), (719, 1279)],
     *[(720, 1280), (1365, 2048), (1080, 1920)],
 ]
-SEEDED = 90 if LONG else 40
-SMART_RESIZES = 20_000
-PROMPTS = 300
+SEEDED = 90 if LONG else 20
+SMART_RESIZES = 20_000 if LONG else 4_000
+PROMPTS = 300 if LONG else 100
 
 
 def reference(transformers, processor):

@@ -27,6 +27,7 @@ from tests.processors.qwen_prompts import (
     video_reference,
     whole_reference,
 )
+from tests.support.long import LONG
 from tests.support.videos import encoded
 from workers.decode import decode_video
 
@@ -36,7 +37,7 @@ FILMS = [  # frames, height, width
     *[(2, 56, 56), (3, 56, 84), (4, 61, 53), (5, 97, 131), (6, 33, 70), (7, 144, 176), (2, 20, 700), (2, 14, 14)],
     *[(4, 240, 320), (8, 272, 640), (3, 720, 1280), (2, 1080, 1920), (9, 360, 640), (16, 128, 128), (2, 1, 150)],
 ]
-CLIPS = 3000
+CLIPS = 3000 if LONG else 600
 
 
 def metadata(frames: np.ndarray, fps: float) -> dict:
