@@ -26,7 +26,8 @@ from forebay.errors import Failed, Problem, Rejected
 from forebay.states import State
 from forebay.task import Kind, Task, TaskBody, seal
 from handoff.connection import AsyncClient
-from handoff.moves import LOG, Accepted, Admit, End, Excess, Fence, Limit, Moves
+from handoff.move_replies import Accepted, Excess, Limit
+from handoff.moves import LOG, Admit, End, Fence, Moves
 from handoff.record import read_async
 from handoff.requeue import queue_entry
 from handoff.scripts import perform_async

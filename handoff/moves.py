@@ -7,8 +7,7 @@ attempt and owner, or the scheduler's claim) and either happens whole or not at 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgpack
@@ -17,83 +16,27 @@ from forebay.errors import Problem
 from forebay.states import State
 from handoff.connection import texts
 from handoff.keys import Keys
+from handoff.move_replies import (
+    LOOKS_AT_ONCE,
+    Accepted,
+    Begun,
+    Claimed,
+    Expired,
+    Moved,
+    read_accepted,
+    read_begun,
+    read_claimed,
+    read_expired,
+    read_look,
+    read_moved,
+)
 from handoff.scripts import Argument, Move
 
 RECHECK_MS = 5_000  # how often the reconciler looks at a live request
-LOOKS_AT_ONCE = 100  # requests in one script: Redis does nothing else meanwhile
 RETENTION_MS = 600_000  # how long an ended request can be asked about
 LEASE_MS = 10_000  # a scheduler that is silent this long is taken for dead
 MAX_ATTEMPTS = 3
 MOST_RESENT = 10  # a message that vanishes for so often is taken by something that is none of ours
-
-
-class Limit(StrEnum):
-    """What a tenant may have only so much of."""
-
-    LIVE = "live"
-    BYTES = "bytes"
-    RATE = "rate"
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """Reply of ``accept``: ``deadline_ms`` on success, else why not."""
-
-    outcome: Literal["ok", "duplicate", "busy", "over"]
-    deadline_ms: int = 0
-    state: str = ""
-    live: int = 0
-    excess: Excess | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """Which limit a tenant would go beyond, the number that it would have, and when to come again."""
-
-    limit: Limit
-    wanted: int
-    allowed: float
-    wait_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Reply of a fenced move: whether it happened, and otherwise the state, or the limit, that stood against it."""
-
-    ok: bool
-    state: str = ""
-    excess: Excess | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """Reply of ``begin``. ``left_ms`` is the time to the deadline, and differs when the call is repeated."""
-
-    outcome: Literal["run", "busy", "expired", "abandoned", "refused"]
-    attempt: int = 0
-    body: bytes = b""
-    left_ms: int = field(default=0, compare=False)
-    owner: str = ""
-    state: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A ticket that a scheduler now holds under ``claim``. ``lapses`` says how many have lost it before."""
-
-    rid: str
-    claim: str
-    ticket: bytes
-    lapses: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """Requests that a deadline has ended, with the states in which it found them."""
-
-    ended: tuple[tuple[str, str], ...]
-    has_more: bool
-    """Whether there may be others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +93,7 @@ class Moves:
         limits = (admit.token, admit.max_live, admit.timeout_ms)
         quota = (admit.quota.live, admit.quota.size_bytes, admit.quota.per_second)
         account = (admit.tenant, admit.size_bytes, *quota, admit.reply_to)
-        return self._move("accept", admit.rid, *limits, *account, *flat, read=_read_accepted)
+        return self._move("accept", admit.rid, *limits, *account, *flat, read=read_accepted)
 
     def enqueue(
         self,
@@ -170,23 +113,23 @@ class Moves:
         may not go beyond ``most_bytes``; 0 is no limit.
         """
         args = (token, 1, body, node, lane, message, size_bytes, RECHECK_MS, most_bytes)
-        return self._move("enqueue", rid, *args, read=_read_moved)
+        return self._move("enqueue", rid, *args, read=read_moved)
 
     def begin(self, rid: str, token: str, owner: str, *, dead: str = "", want_body: bool = False) -> Move[Begun]:
         """Take a queued request, or one whose owner is known to be ``dead``."""
-        return self._move("begin", rid, token, owner, dead, int(want_body), MAX_ATTEMPTS, read=_read_begun)
+        return self._move("begin", rid, token, owner, dead, int(want_body), MAX_ATTEMPTS, read=read_begun)
 
     def park(
         self, rid: str, attempt: int, owner: str, ticket: bytes, tokens: int, timings: Mapping[str, float]
     ) -> Move[Moved]:
         packed = msgpack.packb(dict(timings))
-        return self._move("park", rid, attempt, owner, ticket, tokens, packed, read=_read_moved)
+        return self._move("park", rid, attempt, owner, ticket, tokens, packed, read=read_moved)
 
     def claim(
         self, scheduler: str, nonce: str, node: str, model: str, *, most: int, tokens: int
     ) -> Move[list[Claimed]]:
         args = (self.keys.prefix, scheduler, nonce, node, model, most, tokens, LEASE_MS)
-        return Move("claim", self.keys.parked(node, model), args, lambda reply: _read_claimed(reply, nonce))
+        return Move("claim", self.keys.parked(node, model), args, lambda reply: read_claimed(reply, nonce))
 
     def renew(self, scheduler: str, node: str, model: str, held: Mapping[str, str]) -> Move[list[str]]:
         """Extend the leases of ``held`` (rid to claim); the reply names those that are lost."""
@@ -199,7 +142,7 @@ class Moves:
     def finish(self, rid: str, fence: Fence, end: End) -> Move[Moved]:
         problem = b"" if end.problem is None else msgpack.packb(end.problem.as_map())
         args = (fence.kind, fence.value, end.state, RETENTION_MS, problem, end.result)
-        return self._move("finish", rid, *args, read=_read_moved)
+        return self._move("finish", rid, *args, read=read_moved)
 
     def cancel(self, rid: str, token: str = "") -> Move[str]:
         """Cancel; the reply is the state before, empty for an unknown request.
@@ -212,7 +155,7 @@ class Moves:
     def replay(self, rid: str, seen: Seen, attempt: int, node: str, message: bytes) -> Move[Moved]:
         """Queue the request again as ``attempt``, in its lane of a node, if it still is as it was ``seen``."""
         fence = (seen.state, seen.attempt, seen.token)
-        return self._move("replay", rid, *fence, attempt, node, message, RECHECK_MS, read=_read_moved)
+        return self._move("replay", rid, *fence, attempt, node, message, RECHECK_MS, read=read_moved)
 
     def is_lost(self, rid: str) -> Move[bool]:
         """Whether the message of a queued request is in no list any more."""
@@ -220,7 +163,7 @@ class Moves:
 
     def resend(self, rid: str, seen: Seen, message: bytes) -> Move[Moved]:
         """Queue another message for a request, under the same attempt, if its own is in no list."""
-        return self._move("resend", rid, seen.attempt, seen.token, message, read=_read_moved)
+        return self._move("resend", rid, seen.attempt, seen.token, message, read=read_moved)
 
     def lapse(self, node: str, model: str) -> Move[list[str]]:
         """Park again what has lost its scheduler, but for what has been tried often enough. What was parked."""
@@ -237,19 +180,19 @@ class Moves:
     def look(self, node: str, model: str) -> Move[tuple[int, list[str]]]:
         """Redis' time in ms, and the requests of a node that its janitor should look at."""
         args = (self.keys.prefix, node, model, LOOKS_AT_ONCE, RECHECK_MS)
-        return Move("look", self.keys.watch(node, model), args, _read_look)
+        return Move("look", self.keys.watch(node, model), args, read_look)
 
     def neglected(self, node: str, models: Sequence[str], silent_ms: int) -> Move[tuple[int, list[str]]]:
         """Redis' time in ms, and requests of ``models`` on other nodes that nobody has looked at for ``silent_ms``."""
         args: tuple[Argument, ...] = (self.keys.prefix, node, silent_ms, RECHECK_MS, LOOKS_AT_ONCE, *models)
-        return Move("neglected", self.keys.nodes, args, _read_look)
+        return Move("neglected", self.keys.nodes, args, read_look)
 
     def expire(self) -> Move[Expired]:
         """End what is past its deadline, so many at once."""
         problem = End.expired().problem
         packed = b"" if problem is None else msgpack.packb(problem.as_map())
         args = (self.keys.prefix, LOOKS_AT_ONCE, RETENTION_MS, packed, RECHECK_MS)
-        return Move("expire", self.keys.due, args, _read_expired)
+        return Move("expire", self.keys.due, args, read_expired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,53 +252,3 @@ class End:
 
 def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
-
-
-def _read_moved(reply: Sequence[Any]) -> Moved:
-    if reply[0] == b"over":
-        return Moved(False, excess=_read_excess(reply[1:]))
-    return Moved(True) if reply[0] == b"ok" else Moved(False, _text(reply[1]))
-
-
-def _read_excess(reply: Sequence[Any]) -> Excess:
-    name, wanted, allowed, wait_ms = reply
-    return Excess(Limit(_text(name)), int(wanted), float(allowed), int(wait_ms))
-
-
-def _read_accepted(reply: Sequence[Any]) -> Accepted:
-    outcome = _text(reply[0])
-    if outcome == "ok":
-        return Accepted("ok", deadline_ms=int(reply[1]))
-    if outcome == "duplicate":
-        return Accepted("duplicate", state=_text(reply[1]))
-    if outcome == "over":
-        return Accepted("over", excess=_read_excess(reply[1:]))
-    return Accepted("busy", live=int(reply[1]))
-
-
-def _read_begun(reply: Sequence[Any]) -> Begun:
-    match _text(reply[0]):
-        case "run":
-            return Begun("run", attempt=int(reply[1]), body=reply[2], left_ms=int(reply[3]))
-        case "busy":
-            return Begun("busy", owner=_text(reply[1]))
-        case "expired":
-            return Begun("expired", attempt=int(reply[2]), state=_text(reply[1]))
-        case "abandoned":
-            return Begun("abandoned", attempt=int(reply[1]), state="processing")
-        case _:
-            return Begun("refused", state=_text(reply[1]))
-
-
-def _read_claimed(reply: Sequence[bytes], nonce: str) -> list[Claimed]:
-    rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
-    return [Claimed(_text(rid), nonce, ticket, int(lapses)) for rid, ticket, lapses in rows if ticket]
-
-
-def _read_look(reply: Sequence[bytes]) -> tuple[int, list[str]]:
-    return int(reply[0]), texts(reply[1:])
-
-
-def _read_expired(reply: Sequence[Any]) -> Expired:
-    names = texts(reply[1:])
-    return Expired(tuple(zip(names[::2], names[1::2], strict=True)), int(reply[0]) == LOOKS_AT_ONCE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from forebay.task import Task, TaskBody, unseal
 from handoff.envelope import Label, envelope
 from handoff.keys import queue_name
-from handoff.moves import Moved, Moves
+from handoff.move_replies import Moved
+from handoff.moves import Moves
 from handoff.record import Record
 from handoff.scripts import Move
 

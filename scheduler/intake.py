@@ -19,7 +19,8 @@ from forebay.errors import Failed
 from forebay.features import Int64Array, Positions
 from forebay.ticket import ArrayAt, Handle, Ticket, TicketItem
 from handoff.connection import MAX_BLOCK_MS, Client, redis_failures
-from handoff.moves import Claimed, End, Fence, Moves
+from handoff.move_replies import Claimed
+from handoff.moves import End, Fence, Moves
 from handoff.pool import Block, LiveViewError, Pool, StaleHandleError
 from handoff.scripts import perform
 from scheduler.ranks import Ranks, Share, Turn, reader_of

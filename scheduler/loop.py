@@ -16,7 +16,8 @@ from forebay.engine import Emission, Engine, Room
 from forebay.errors import ConfigurationError, Failed, Problem, Rejected
 from forebay.task import BadTaskError, NewerTaskError
 from handoff import nodes, record
-from handoff.moves import LEASE_MS, MAX_ATTEMPTS, Claimed, End, Fence, Moved
+from handoff.move_replies import Claimed, Moved
+from handoff.moves import LEASE_MS, MAX_ATTEMPTS, End, Fence
 from handoff.pool import forget_frames
 from handoff.record import Record
 from handoff.requeue import requeue

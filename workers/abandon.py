@@ -10,7 +10,8 @@ from forebay.errors import Problem
 from forebay.task import BadTaskError, MediaRef, TaskBody, unseal
 from handoff import record
 from handoff.connection import Client
-from handoff.moves import End, Fence, Moved, Moves
+from handoff.move_replies import Moved
+from handoff.moves import End, Fence, Moves
 from handoff.quarantine import Entry, set_aside
 from handoff.record import Record
 from handoff.scripts import perform, perform_all

@@ -22,7 +22,8 @@ from forebay.task import BadTaskError, Kind, NewerTaskError, Task, TaskBody, uns
 from handoff import record
 from handoff.connection import Client
 from handoff.media import MediaStore
-from handoff.moves import Begun, End, Fence, Moves, Seen
+from handoff.move_replies import Begun
+from handoff.moves import End, Fence, Moves, Seen
 from handoff.pool import FeatureCache, Owner, Pool, forget_frames, is_at
 from handoff.pool.table import Number
 from handoff.quarantine import Entry, set_aside

@@ -20,7 +20,8 @@ from handoff import nodes, record
 from handoff.connection import Client, redis_failures
 from handoff.keys import Keys
 from handoff.media import RedisStore, Spool
-from handoff.moves import LOOKS_AT_ONCE, RECHECK_MS, End, Fence, Moved, Moves
+from handoff.move_replies import LOOKS_AT_ONCE, Moved
+from handoff.moves import RECHECK_MS, End, Fence, Moves
 from handoff.nodes import SILENT_MS
 from handoff.pool import Pool, is_alive, is_at
 from handoff.record import Record

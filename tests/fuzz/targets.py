@@ -122,7 +122,7 @@ def source(data: bytes) -> object:
         address = read_address(text, PARAM)
         assert address.host, address
         assert 0 < address.port < 1 << 16, address
-        return address.follow("../x?y", PARAM)
+        return address.follow(b"../x?y", PARAM)
     found = resolve(text, PARAM, _MOST_BYTES)
     assert 0 < len(found) <= _MOST_BYTES
     return len(found)

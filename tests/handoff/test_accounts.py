@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 
-from handoff.moves import RETENTION_MS, End, Excess, Fence, Limit, Quota
+from handoff.move_replies import Excess, Limit
+from handoff.moves import RETENTION_MS, End, Fence, Quota
 from tests.support.ways import Way
 
 pytestmark = pytest.mark.service

@@ -2,7 +2,8 @@
 
 import pytest
 
-from handoff.moves import LOG, LOOKS_AT_ONCE, RECHECK_MS
+from handoff.move_replies import LOOKS_AT_ONCE
+from handoff.moves import LOG, RECHECK_MS
 from handoff.nodes import SILENT_MS, announce
 from tests.support.ways import MODEL, NODE, SCHEDULER
 

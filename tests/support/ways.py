@@ -9,7 +9,8 @@ import msgpack
 
 from handoff import record
 from handoff.connection import Client
-from handoff.moves import Accepted, Admit, Begun, Claimed, Moved, Moves
+from handoff.move_replies import Accepted, Begun, Claimed, Moved
+from handoff.moves import Admit, Moves
 from handoff.record import Record
 from handoff.scripts import Move, perform
 
