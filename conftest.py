@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,13 @@ class ShimFirst(MetaPathFinder):
 
 
 sys.meta_path.insert(0, ShimFirst())
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: the collector need not look through all of it again and again while tests run."""
+    gc.collect()
+    gc.freeze()
+
 
 # At home every run looks elsewhere. A build says the same of the same commit; what was found at home is kept as a test.
 settings.register_profile("build", derandomize=True)
