@@ -3,8 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Python compiles what it imports, once; compiling all that is installed would cost minutes.
-PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 MODELS := examples/efficientnet_lite0 examples/layout_demo examples/whisper_tiny_en
 
 .PHONY: help demo test test-unit test-long fuzz kill-run chaos chaos-compare lint types types-tier types-examples types-apart check bench parity format clean
