@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from forebay.states import State
@@ -26,10 +27,18 @@ def restart(site: Site, part: str) -> None:
     [old, *_] = site.pids(part)
     assert strike(old, signal.SIGTERM)
     give_up_at = time.monotonic() + 60
-    while old in site.pids(part) or not site.pids(part):
+    while old in site.pids(part) or not site.pids(part) or not is_ready(site):
         assert time.monotonic() < give_up_at, f"{part} does not come back"
         time.sleep(0.1)
-    time.sleep(2.0)
+    time.sleep(2.0)  # of load on the new one
+
+
+def is_ready(site: Site) -> bool:
+    """Whether the deployment says that it could answer: a part that has withdrawn and is not back makes it say no."""
+    try:
+        return httpx.get(f"{site.url}/ready", timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
 
 
 def test_restarting_every_part_under_load_fails_no_accepted_request(tmp_path: Path, monkeypatch):
